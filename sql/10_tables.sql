@@ -1,0 +1,139 @@
+-- Tables. They are written and read by the C++ code alone, by direct index access; nobody is granted anything on them.
+-- The tenant is part of every key: a name means something only together with it.
+--
+-- Column numbers and types are mirrored in src/log/*.cpp (enums beside each reader): change both.
+
+-- Ids fit the bits that a lease token gives them (src/core/lease_token.h): exhaustion is nextval's error, not a wrong token.
+CREATE SEQUENCE queen.queue_ids AS bigint;
+CREATE SEQUENCE queen.partition_ids AS bigint MAXVALUE 68719476735;
+CREATE SEQUENCE queen.group_ids AS bigint MAXVALUE 67108863;
+CREATE SEQUENCE queen.dead_ids AS bigint;
+
+-- One row a queue. Options that are null have their default (src/log/queue_options.h); durations are microseconds.
+CREATE TABLE queen.queues (
+	queue_id        bigint      NOT NULL PRIMARY KEY,
+	tenant          uuid        NOT NULL,
+	name            text        NOT NULL COLLATE "C",
+	kind            text        NOT NULL COLLATE "C",
+	created_at      timestamptz NOT NULL,
+	lease_time      bigint,
+	max_deliveries  integer,
+	retry_delay     bigint,
+	compression     integer,
+	CONSTRAINT queues_tenant_name_key UNIQUE (tenant, name)
+);
+
+-- A partition's static part: never updated after its birth.
+CREATE TABLE queen.log_partitions (
+	partition_id    bigint      NOT NULL PRIMARY KEY,
+	queue_id        bigint      NOT NULL,
+	name            text        NOT NULL COLLATE "C",
+	created_at      timestamptz NOT NULL,
+	CONSTRAINT log_partitions_queue_id_name_key UNIQUE (queue_id, name)
+);
+-- a queue's partitions in keyset order, for walks that start anywhere
+CREATE INDEX log_partitions_queue_id_partition_id_idx ON queen.log_partitions (queue_id, partition_id);
+
+-- The first offset that is retained and the newest created_at that was deleted: absent while nothing ever was.
+-- Written under the partition's lock only; the allocator's floor.
+CREATE TABLE queen.log_starts (
+	partition_id    bigint      NOT NULL PRIMARY KEY,
+	log_start       bigint      NOT NULL,
+	last_created_at timestamptz NOT NULL
+);
+
+-- The log itself: insert-only, never updated; no index but the key. The blob is compressed and checksummed by the writer.
+CREATE TABLE queen.log_segments (
+	partition_id    bigint      NOT NULL,
+	base_offset     bigint      NOT NULL,
+	end_offset      bigint      NOT NULL,
+	created_at      timestamptz NOT NULL,
+	blob            bytea       NOT NULL,
+	PRIMARY KEY (partition_id, base_offset)
+);
+ALTER TABLE queen.log_segments ALTER COLUMN blob SET STORAGE EXTERNAL;
+-- Truncating the heap takes ACCESS EXCLUSIVE and stalls every push; a log fills the space again anyway.
+ALTER TABLE queen.log_segments SET (
+	vacuum_truncate = off, toast.vacuum_truncate = off,
+	autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.3, autovacuum_vacuum_cost_delay = 0,
+	toast.autovacuum_vacuum_scale_factor = 0.1, toast.autovacuum_vacuum_insert_scale_factor = 0.3, toast.autovacuum_vacuum_cost_delay = 0
+);
+
+-- Consumer groups of a queue.
+CREATE TABLE queen.log_groups (
+	group_id        bigint      NOT NULL PRIMARY KEY,
+	tenant          uuid        NOT NULL,
+	queue_id        bigint      NOT NULL,
+	name            text        NOT NULL COLLATE "C",
+	created_at      timestamptz NOT NULL,
+	CONSTRAINT log_groups_queue_id_name_key UNIQUE (queue_id, name)
+);
+
+-- A group's cursor in a partition is an era table (src/server/era_table.README.md): this insert-only row says that the
+-- cursor exists …
+CREATE TABLE queen.log_consumers (
+	partition_id    bigint      NOT NULL,
+	group_id        bigint      NOT NULL,
+	created_at      timestamptz NOT NULL,
+	PRIMARY KEY (partition_id, group_id)
+);
+
+-- … and this one holds its state. era moves at every 16th change, so that no version chain grows under a held snapshot.
+CREATE TABLE queen.log_cursors (
+	partition_id    bigint      NOT NULL,
+	group_id        bigint      NOT NULL,
+	era             bigint      NOT NULL,
+	changes         bigint      NOT NULL,
+	committed       bigint      NOT NULL,   -- last offset that is completed, -1 before the first
+	batch_end       bigint,                 -- last offset under lease, null without one
+	batch_count     integer,                -- messages under lease that are not completed yet
+	lease           uuid,
+	lease_until     timestamptz,
+	last_lease      uuid,                   -- the lease that was completed last
+	attempt_offset  bigint      NOT NULL,   -- the head that attempts counts
+	attempts        integer     NOT NULL,   -- its deliveries
+	delivered_to    bigint      NOT NULL,   -- offsets up to here were delivered once in a batch that was not completed
+	blocked_until   timestamptz,            -- a nacked head waits until then
+	last_error      text        COLLATE "C",
+	PRIMARY KEY (partition_id, group_id, era)
+);
+ALTER TABLE queen.log_cursors SET (
+	fillfactor = 50, vacuum_truncate = off,
+	autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
+-- Messages that were given up, with all that is needed to look at one or to push it again: they outlive their segment.
+CREATE TABLE queen.dead_letters (
+	dead_id         bigint      NOT NULL PRIMARY KEY,
+	tenant          uuid        NOT NULL,
+	queue_id        bigint      NOT NULL,
+	queue           text        NOT NULL COLLATE "C",
+	kind            text        NOT NULL COLLATE "C",
+	partition_id    bigint,
+	partition       text        COLLATE "C",
+	consumer_group  text        COLLATE "C",
+	msg_offset      bigint,
+	message_id      uuid        NOT NULL,
+	message         jsonb,
+	payload         bytea,
+	headers         jsonb,
+	attempts        integer     NOT NULL,
+	error           text        COLLATE "C",
+	enqueued_at     timestamptz NOT NULL,
+	dead_at         timestamptz NOT NULL
+);
+CREATE INDEX dead_letters_queue_id_dead_id_idx ON queen.dead_letters (queue_id, dead_id);
+
+-- A dump carries all of it: a restored queue goes on where it stood.
+SELECT pg_catalog.pg_extension_config_dump('queen.queues', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_partitions', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_starts', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_segments', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_groups', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_consumers', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_cursors', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.dead_letters', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.queue_ids', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.partition_ids', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.group_ids', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.dead_ids', '');

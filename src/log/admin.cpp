@@ -1,0 +1,171 @@
+/*
+ * admin.cpp: queen.create_queue, configure, list_queues, status.
+ *
+ * Raises. Locks: a queue's row while its options change. Runs in backends.
+ */
+#include "log/partitions.h"
+#include "log/queues.h"
+#include "server/errors.h"
+#include "server/guards.h"
+#include "server/settings.h"
+
+namespace queen
+{
+
+namespace
+{
+
+void
+check_kind(FunctionCallInfo fcinfo, int argno)
+{
+	char *kind;
+
+	if (PG_ARGISNULL(argno))
+		raise_null_argument("kind");
+	kind = text_to_cstring(PG_GETARG_TEXT_PP(argno));
+	if (strcmp(kind, "work") == 0)
+		raise_unsupported_argument("kind work", "Create a queue of kind log.");
+	if (strcmp(kind, "log") != 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("there is no kind \"%s\" of queue", kind),
+						errhint("The kind is log.")));
+}
+
+void
+put_row(ReturnSetInfo *rsinfo, const char *item, const char *state, const char *detail, const char *hint)
+{
+	Datum values[4] = {CStringGetTextDatum(item), CStringGetTextDatum(state), (Datum) 0, (Datum) 0};
+	bool nulls[4] = {false, false, detail == nullptr, hint == nullptr};
+
+	if (detail != nullptr)
+		values[2] = CStringGetTextDatum(detail);
+	if (hint != nullptr)
+		values[3] = CStringGetTextDatum(hint);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* Number of the tenant's queues. */
+int64
+count_queues()
+{
+	Snapshot snapshot = register_latest_snapshot();
+	QueueTable queues;
+	IndexScan scan;
+	int64 count = 0;
+
+	queue_table_open(&queues, AccessShareLock);
+	index_scan_open(&scan, queues.table, queues.by_name, snapshot);
+	index_scan_key_uuid(&scan, 1, UUIDPGetDatum(setting_tenant()));
+	index_scan_start(&scan);
+	while (index_scan_next(&scan, ForwardScanDirection))
+		count++;
+	index_scan_close(&scan);
+	queue_table_close(&queues);
+	UnregisterSnapshot(snapshot);
+	return count;
+}
+
+} // namespace
+
+QUEEN_FUNCTION(queen_create_queue)
+QUEEN_FUNCTION(queen_configure)
+QUEEN_FUNCTION(queen_list_queues)
+QUEEN_FUNCTION(queen_status)
+
+/* queen.create_queue(queue, kind, options jsonb) returns void */
+Datum
+queen_create_queue(PG_FUNCTION_ARGS)
+{
+	Name name;
+	QueueTable queues;
+	QueueRow row;
+
+	guard_write("queen.create_queue()");
+	name = name_argument(fcinfo, 0, "queue");
+	check_kind(fcinfo, 1);
+	if (PG_ARGISNULL(2))
+		raise_null_argument("options");
+	queue_table_open(&queues, RowExclusiveLock);
+	(void) queue_ensure(&queues, setting_tenant(), name, true, &row);
+	queue_configure(&queues, setting_tenant(), name, PG_GETARG_JSONB_P(2), &row);
+	queue_table_close(&queues);
+	PG_RETURN_VOID();
+}
+
+/* queen.configure(queue, options jsonb) returns jsonb */
+Datum
+queen_configure(PG_FUNCTION_ARGS)
+{
+	Name name;
+	QueueTable queues;
+	QueueRow row;
+
+	guard_write("queen.configure()");
+	name = name_argument(fcinfo, 0, "queue");
+	if (PG_ARGISNULL(1))
+		raise_null_argument("options");
+	queue_table_open(&queues, RowExclusiveLock);
+	queue_configure(&queues, setting_tenant(), name, PG_GETARG_JSONB_P(1), &row);
+	queue_table_close(&queues);
+	return queue_options_jsonb(&row.options);
+}
+
+/* queen.list_queues() returns setof (queue, kind, partitions, options, created_at) */
+Datum
+queen_list_queues(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Snapshot snapshot;
+	QueueTable queues;
+	PartitionTable partitions;
+	IndexScan scan;
+
+	InitMaterializedSRF(fcinfo, 0);
+	snapshot = register_latest_snapshot();
+	queue_table_open(&queues, AccessShareLock);
+	partition_table_open(&partitions, AccessShareLock);
+	index_scan_open(&scan, queues.table, queues.by_name, snapshot);
+	index_scan_key_uuid(&scan, 1, UUIDPGetDatum(setting_tenant()));
+	index_scan_start(&scan);
+	while (index_scan_next(&scan, ForwardScanDirection))
+	{
+		QueueRow row;
+		Datum values[5];
+		bool nulls[5] = {};
+
+		queue_row_from_slot(scan.slot, &row);
+		values[0] = row.values[queue_col_name];
+		values[1] = row.values[queue_col_kind];
+		values[2] = Int64GetDatum(partition_count(&partitions, row.queue_id));
+		values[3] = queue_options_jsonb(&row.options);
+		values[4] = TimestampTzGetDatum(row.created_at);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	index_scan_close(&scan);
+	partition_table_close(&partitions);
+	queue_table_close(&queues);
+	UnregisterSnapshot(snapshot);
+	return (Datum) 0;
+}
+
+/* queen.status() returns setof (item, state, detail, hint) */
+Datum
+queen_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	put_row(rsinfo, "version", "1.0", psprintf("built for PostgreSQL %s", PG_MAJORVERSION), nullptr);
+	put_row(rsinfo, "preload", setting_preloaded() ? "on" : "off",
+			"Nothing in this version needs the library in shared_preload_libraries.", nullptr);
+	put_row(rsinfo, "tenant", DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(setting_tenant()))),
+			"The setting queen.tenant of this session.", nullptr);
+	put_row(rsinfo, "queues", psprintf("%lld", (long long) count_queues()), "Queues of this tenant.", nullptr);
+	put_row(rsinfo, "auto_create", setting_auto_create ? "on" : "off",
+			setting_auto_create ? "A first push creates its queue." : "A push to a queue that is not there is an error.", nullptr);
+	put_row(rsinfo, "flush_timeout", psprintf("%d ms", setting_flush_timeout),
+			"Bound of each wait for a lock while a commit writes its pushes.",
+			setting_flush_timeout == 0 ? "Set queen.flush_timeout: 0 lets a commit wait without a bound." : nullptr);
+	return (Datum) 0;
+}
+
+} // namespace queen

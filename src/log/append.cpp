@@ -1,0 +1,150 @@
+/*
+ * append.cpp: the log as its own allocator. See append.h.
+ *
+ * Raises. Locks: one partition (heavyweight, exclusive), from the search for the newest segment to the end of the index
+ * insert. Runs in backends, in PRE_COMMIT.
+ */
+#include "log/append.h"
+
+#include "server/errors.h"
+#include "server/relations.h"
+#include "server/settings.h"
+#include "server/timed_wait.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* Column of queen.log_starts, from 0. */
+enum StartColumn : int
+{
+	col_partition_id,
+	col_log_start,
+	col_last_created_at,
+};
+
+/*
+ * The class (field 4) of our advisory locks: the SQL functions use 1 and 2, Citus small numbers. Keyed by database and
+ * partition id.
+ */
+constexpr uint16 partition_lock_class = 0x5153;
+
+struct Floor
+{
+	int64 base;
+	TimestampTz created_at;
+};
+
+void
+lock_partition(void *arg)
+{
+	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
+}
+
+/* The newest segment's end and time, by a dirty look: rows of running transactions count. */
+Floor
+find_tail(Appender *appender, int64 partition_id)
+{
+	Floor floor = {0, DT_NOBEGIN};
+	IndexScan *scan = &appender->tail;
+
+	index_scan_reset_keys(scan);
+	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, partition_id);
+	index_scan_start(scan);
+	if (index_scan_next(scan, BackwardScanDirection))
+	{
+		bool isnull;
+
+		floor.base = DatumGetInt64(slot_getattr(scan->slot, segment_col_end_offset + 1, &isnull)) + 1;
+		floor.created_at = DatumGetTimestampTz(slot_getattr(scan->slot, segment_col_created_at + 1, &isnull));
+		ExecClearTuple(scan->slot);
+	}
+	return floor;
+}
+
+/*
+ * Raise the floor to what retention has deleted. With the latest snapshot, under the lock: a REPEATABLE READ pusher's own
+ * may be older than the deletion.
+ */
+void
+raise_to_log_start(Appender *appender, int64 partition_id, Floor *floor)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+
+	index_scan_open(&scan, appender->starts, appender->starts_index, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
+	index_scan_start(&scan);
+	if (index_scan_next(&scan, ForwardScanDirection))
+	{
+		bool isnull;
+		int64 log_start = DatumGetInt64(slot_getattr(scan.slot, col_log_start + 1, &isnull));
+		TimestampTz created_at = DatumGetTimestampTz(slot_getattr(scan.slot, col_last_created_at + 1, &isnull));
+
+		floor->base = Max(floor->base, log_start);
+		floor->created_at = Max(floor->created_at, created_at);
+	}
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+}
+
+} // namespace
+
+void
+appender_open(Appender *appender)
+{
+	appender->starts = open_table(Table::log_starts, RowExclusiveLock);
+	appender->starts_index = open_index(appender->starts, {col_partition_id + 1}, AccessShareLock);
+	appender->segments = open_table(Table::log_segments, RowExclusiveLock);
+	appender->segments_index =
+		open_index(appender->segments, {segment_col_partition_id + 1, segment_col_base_offset + 1}, RowExclusiveLock);
+	InitDirtySnapshot(appender->dirty);
+	index_scan_open(&appender->tail, appender->segments, appender->segments_index, &appender->dirty);
+	table_writer_open(&appender->writer, appender->segments, false);
+}
+
+void
+appender_close(Appender *appender)
+{
+	table_writer_close(&appender->writer);
+	index_scan_close(&appender->tail);
+	index_close(appender->segments_index, NoLock);
+	table_close(appender->segments, NoLock);
+	index_close(appender->starts_index, NoLock);
+	table_close(appender->starts, NoLock);
+}
+
+void
+append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, const char *queue_name,
+			   const char *partition_name)
+{
+	LOCKTAG tag;
+	Floor floor;
+	Datum values[segment_cols];
+	bool nulls[segment_cols] = {};
+
+	/* the transaction id is taken before the lock: less to do under it */
+	(void) GetCurrentTransactionId();
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (partition_id >> 32), (uint32) partition_id, partition_lock_class);
+	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL &&
+		!run_with_timeout(setting_flush_timeout, false, lock_partition, &tag))
+		ereport(ERROR, (errcode(errcode_flush_timeout),
+						errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition_name, queue_name),
+						errdetail("Waited %d ms to write pushed messages (queen.flush_timeout).", setting_flush_timeout),
+						errhint("Try again.")));
+
+	floor = find_tail(appender, partition_id);
+	raise_to_log_start(appender, partition_id, &floor);
+	values[segment_col_partition_id] = Int64GetDatum(partition_id);
+	values[segment_col_base_offset] = Int64GetDatum(floor.base);
+	values[segment_col_end_offset] = Int64GetDatum(floor.base + count - 1);
+	/* stamped under the lock and never below the predecessor's: a clock that steps back does not break the order */
+	values[segment_col_created_at] = TimestampTzGetDatum(Max(GetCurrentTimestamp(), floor.created_at));
+	values[segment_col_blob] = blob;
+	table_writer_insert(&appender->writer, values, nulls);
+	LockRelease(&tag, ExclusiveLock, false);
+}
+
+} // namespace queen

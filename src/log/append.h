@@ -1,0 +1,50 @@
+/*
+ * append.h: the log as its own allocator. README.md of this folder states the protocol; design.md section 3 and its five
+ * conditions are why.
+ */
+#ifndef QUEEN_LOG_APPEND_H
+#define QUEEN_LOG_APPEND_H
+
+#include "server/pg.h"
+#include "server/table_access.h"
+
+namespace queen
+{
+
+/* Columns of queen.log_segments, from 0. */
+enum SegmentColumn : int
+{
+	segment_col_partition_id,
+	segment_col_base_offset,
+	segment_col_end_offset,
+	segment_col_created_at,
+	segment_col_blob,
+	segment_cols,
+};
+
+/* Open tables for one or many appends. */
+struct Appender
+{
+	Relation segments;
+	Relation segments_index;
+	Relation starts;
+	Relation starts_index;
+	IndexScan tail; /* dirty */
+	SnapshotData dirty;
+	TableWriter writer;
+};
+
+void appender_open(Appender *appender);
+void appender_close(Appender *appender);
+
+/*
+ * Insert one segment of count messages behind the partition's newest, running ones included. Takes the partition's lock,
+ * at most queen.flush_timeout (QN002), and releases it before it returns: never held to the transaction's end.
+ *   partition_name, queue_name: for the error
+ */
+void append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, const char *queue_name,
+					const char *partition_name);
+
+} // namespace queen
+
+#endif

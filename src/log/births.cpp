@@ -1,0 +1,65 @@
+/*
+ * births.cpp: waiting for another transaction's birth of the same name. See births.h.
+ *
+ * Raises. Waits for a transaction, bounded. A waiter waits for one transaction id, so a hundred first pushes to a new
+ * name wait side by side for the first of them, not in a chain. Runs in backends.
+ */
+#include "log/births.h"
+
+#include "server/errors.h"
+#include "server/settings.h"
+#include "server/timed_wait.h"
+
+namespace queen
+{
+
+namespace
+{
+
+struct WaitTarget
+{
+	TransactionId xid;
+	Relation table;
+	ItemPointerData tid;
+};
+
+void
+wait_for_end(void *arg)
+{
+	WaitTarget *target = (WaitTarget *) arg;
+
+	XactLockTableWait(target->xid, target->table, &target->tid, XLTW_InsertIndex);
+}
+
+} // namespace
+
+Birth
+look_for_birth(IndexScan *scan, SnapshotData *dirty, bool wait, const char *what, const char *name)
+{
+	for (;;)
+	{
+		WaitTarget target;
+		uint32 token;
+
+		index_scan_start(scan);
+		if (!index_scan_next(scan, ForwardScanDirection))
+			return Birth::absent;
+		if (!TransactionIdIsValid(dirty->xmin))
+			return Birth::committed;
+		if (!wait)
+			return Birth::running;
+
+		target = {dirty->xmin, scan->table, scan->slot->tts_tid};
+		token = dirty->speculativeToken;
+		ExecClearTuple(scan->slot);
+		if (token != 0)
+			SpeculativeInsertionWait(target.xid, token);
+		else if (!run_with_timeout(setting_flush_timeout, false, wait_for_end, &target))
+			ereport(ERROR, (errcode(errcode_flush_timeout),
+							errmsg("%s \"%s\" is being created by a transaction that has not ended", what, name),
+							errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),
+							errhint("Try again, or commit the transaction that creates it sooner.")));
+	}
+}
+
+} // namespace queen

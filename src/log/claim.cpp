@@ -1,0 +1,343 @@
+/*
+ * claim.cpp: the claim core. See claim.h.
+ *
+ * Raises. Locks: the cursor's row, without waiting, to the transaction's end. Runs in backends.
+ */
+#include "log/claim.h"
+
+#include "log/dead_letters.h"
+
+namespace queen
+{
+
+namespace
+{
+
+enum class Look
+{
+	take,  /* the cursor is ours (or its birth is), the reader stands on the head's segment */
+	give_up, /* the candidate has its verdict */
+	again, /* the row changed since the snapshot */
+};
+
+/* A claim under way. */
+struct Claim
+{
+	ClaimTables *tables;
+	const ClaimRequest *request;
+	Candidate *candidate;
+	Cursor cursor;
+	bool is_new; /* the cursor is not there yet */
+	LogReader reader;
+	int64 head;
+	int32 deliveries; /* of the head, before this one */
+};
+
+Look
+give_up(Claim *claim, Verdict verdict)
+{
+	claim->candidate->verdict = verdict;
+	return Look::give_up;
+}
+
+/* Read the cursor and decide from it alone whether the partition is available. */
+Look
+look_at_cursor(Claim *claim, Snapshot snapshot)
+{
+	TimestampTz now;
+
+	claim->cursor = {};
+	claim->is_new = false;
+	switch (era_seek(&claim->tables->cursors, {claim->candidate->partition_id, claim->request->group->group_id}, snapshot))
+	{
+		case EraSeek::running:
+			return give_up(claim, Verdict::locked);
+		case EraSeek::stale:
+			return Look::again;
+		case EraSeek::absent:
+			/* a group without a cursor stands at its start */
+			claim->is_new = true;
+			return Look::take;
+		case EraSeek::found:
+			break;
+	}
+	cursor_read(&claim->tables->cursors, &claim->cursor);
+	now = GetCurrentTimestamp();
+	if (claim->cursor.leased && claim->cursor.lease_until > now)
+	{
+		claim->candidate->until = claim->cursor.lease_until;
+		return give_up(claim, Verdict::leased);
+	}
+	if (claim->cursor.blocked && claim->cursor.blocked_until > now)
+	{
+		claim->candidate->until = claim->cursor.blocked_until;
+		return give_up(claim, Verdict::leased);
+	}
+	return Look::take;
+}
+
+/* Find the head; the reader is open afterwards only for Look::take. */
+Look
+look_at_log(Claim *claim, bool first_of_call)
+{
+	Candidate *candidate = claim->candidate;
+	Verdict verdict;
+
+	if (log_surely_empty_after(&claim->tables->segments, candidate->partition_id, claim->cursor.committed))
+		return give_up(claim, Verdict::empty);
+	log_reader_open(&claim->reader, &claim->tables->segments, candidate->partition_id, claim->cursor.committed + 1);
+	switch (log_reader_next(&claim->reader))
+	{
+		case ReadResult::segment:
+			claim->head = Max(claim->reader.base, claim->cursor.committed + 1);
+			claim->deliveries = cursor_deliveries(&claim->cursor, claim->head);
+			if (claim->deliveries == 0 || first_of_call)
+				return Look::take;
+			verdict = Verdict::none;
+			break;
+		case ReadResult::end:
+			verdict = Verdict::empty;
+			break;
+		default:
+			verdict = Verdict::behind_push;
+			break;
+	}
+	log_reader_close(&claim->reader);
+	return give_up(claim, verdict);
+}
+
+/* Make the cursor ours without waiting. */
+Look
+seize(Claim *claim)
+{
+	if (claim->is_new)
+		return era_birth(&claim->tables->cursors) ? Look::take : give_up(claim, Verdict::locked);
+	switch (era_lock(&claim->tables->cursors, false))
+	{
+		case EraLock::ok:
+			return Look::take;
+		case EraLock::changed:
+			return Look::again;
+		case EraLock::locked:
+			break;
+	}
+	return give_up(claim, Verdict::locked);
+}
+
+void
+store_cursor(Claim *claim)
+{
+	EraHandle *handle = &claim->tables->cursors;
+
+	cursor_store(handle, &claim->cursor);
+	if (claim->is_new)
+		era_insert_state(handle);
+	else
+		era_update(handle);
+}
+
+/* The head has used up its deliveries: to the dead letters, and the partition goes on. Nothing is delivered. */
+void
+bury_head(Claim *claim)
+{
+	const ClaimRequest *request = claim->request;
+	SegmentFrames frames;
+	core::Frame frame;
+	int64 offset;
+
+	segment_frames_open(&frames, &claim->reader, claim->head, request->queue->name, claim->candidate->name);
+	if (segment_frames_next(&frames, &frame, &offset))
+	{
+		DeadLetter letter = {};
+
+		letter.queue = request->queue;
+		letter.partition_id = claim->candidate->partition_id;
+		letter.partition = claim->candidate->name;
+		letter.consumer_group = request->group->name;
+		letter.msg_offset = claim->head;
+		letter.enqueued_at = claim->reader.created_at;
+		letter.frame = &frame;
+		letter.attempts = claim->deliveries;
+		letter.error = claim->cursor.attempt_offset == claim->head ? claim->cursor.last_error : nullptr;
+		if (letter.error == nullptr)
+			letter.error = cstring_to_text(psprintf("delivered %d times and never acknowledged", claim->deliveries));
+		dead_letter_add(&letter);
+	}
+	segment_frames_close(&frames);
+
+	claim->cursor.leased = false;
+	cursor_advance(&claim->cursor, claim->head);
+	store_cursor(claim);
+	claim->candidate->verdict = Verdict::took;
+	claim->candidate->drained = false;
+	claim->candidate->messages = 0;
+	claim->candidate->alone = true;
+}
+
+core::Uuid
+new_lease(const Claim *claim)
+{
+	core::LeaseToken token = {};
+	core::Uuid lease;
+
+	token.partition_id = (uint64) claim->candidate->partition_id;
+	token.group_id = (uint64) claim->request->group->group_id;
+	if (!pg_strong_random(&token.nonce, sizeof(token.nonce)))
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a lease")));
+	if (!core::lease_token_pack(token, lease))
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("partition or consumer group id is too large")));
+	return lease;
+}
+
+/* Deliver up to limit messages from the head on; returns the last offset. */
+int64
+deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sink)
+{
+	Candidate *candidate = claim->candidate;
+	int64 last = claim->head;
+	bool whole = true;
+
+	candidate->messages = 0;
+	for (;;)
+	{
+		SegmentFrames frames;
+		core::Frame frame;
+		int64 offset;
+
+		segment_frames_open(&frames, &claim->reader, Max(claim->head, claim->reader.base), origin->queue, origin->partition);
+		while (candidate->messages < limit && segment_frames_next(&frames, &frame, &offset))
+		{
+			message_sink_put(sink, origin, offset, claim->reader.created_at, &frame);
+			last = offset;
+			candidate->messages++;
+		}
+		segment_frames_close(&frames);
+		whole = last == claim->reader.end;
+		if (candidate->messages >= limit || log_reader_next(&claim->reader) != ReadResult::segment)
+			break;
+		CHECK_FOR_INTERRUPTS();
+	}
+	candidate->drained = whole && !log_reader_has_more(&claim->reader);
+	return last;
+}
+
+void
+take(Claim *claim, int64 budget, MessageSink *sink)
+{
+	const ClaimRequest *request = claim->request;
+	Candidate *candidate = claim->candidate;
+	Cursor *cursor = &claim->cursor;
+	MessageOrigin origin = {};
+	core::Uuid lease = {};
+	int64 last;
+
+	candidate->alone = claim->deliveries > 0;
+	origin.queue = request->queue->name;
+	origin.partition = candidate->name;
+	origin.consumer_group = request->group->name;
+	origin.attempt = claim->deliveries + 1;
+	if (!request->auto_ack)
+	{
+		lease = new_lease(claim);
+		origin.lease = &lease;
+		origin.lease_until = GetCurrentTimestamp() + request->lease_time;
+	}
+	/* from the first redelivery on the head comes alone, so that blame is exact */
+	last = deliver(claim, candidate->alone ? 1 : budget, &origin, sink);
+
+	cursor->blocked = false;
+	cursor->leased = !request->auto_ack;
+	if (request->auto_ack)
+		cursor_advance(cursor, last);
+	else
+	{
+		cursor->batch_end = last;
+		cursor->batch_count = (int32) candidate->messages;
+		cursor->lease = lease;
+		cursor->lease_until = origin.lease_until;
+		cursor->attempt_offset = claim->head;
+		cursor->attempts = origin.attempt;
+		if (!candidate->alone)
+			cursor->delivered_to = last;
+	}
+	store_cursor(claim);
+	candidate->verdict = Verdict::took;
+}
+
+} // namespace
+
+void
+claim_tables_open(ClaimTables *tables)
+{
+	segment_table_open(&tables->segments);
+	era_open(&tables->cursors, &cursor_table);
+}
+
+void
+claim_tables_close(ClaimTables *tables)
+{
+	era_close(&tables->cursors);
+	segment_table_close(&tables->segments);
+}
+
+void
+claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, bool first_of_call, Candidate *candidate,
+				MessageSink *sink)
+{
+	constexpr int tries = 3;
+	Claim claim = {};
+
+	claim.tables = tables;
+	claim.request = request;
+	claim.candidate = candidate;
+	for (int i = 0; i < tries; i++)
+	{
+		Snapshot snapshot = register_latest_snapshot();
+		Look look = look_at_cursor(&claim, snapshot);
+
+		if (look == Look::take)
+		{
+			look = look_at_log(&claim, first_of_call);
+			if (look == Look::take)
+			{
+				look = seize(&claim);
+				if (look == Look::take)
+				{
+					if (claim.deliveries >= request->queue->options.max_deliveries)
+						bury_head(&claim);
+					else
+						take(&claim, budget, sink);
+				}
+				log_reader_close(&claim.reader);
+			}
+		}
+		era_release_snapshot(&tables->cursors);
+		UnregisterSnapshot(snapshot);
+		if (look != Look::again)
+			return;
+	}
+	candidate->verdict = Verdict::locked;
+}
+
+const char *
+verdict_name(Verdict verdict)
+{
+	switch (verdict)
+	{
+		case Verdict::none:
+			return "none";
+		case Verdict::took:
+			return "took";
+		case Verdict::empty:
+			return "empty";
+		case Verdict::leased:
+			return "leased";
+		case Verdict::locked:
+			return "locked";
+		case Verdict::behind_push:
+			return "behind a push";
+	}
+	return "unknown";
+}
+
+} // namespace queen

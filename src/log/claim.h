@@ -1,0 +1,72 @@
+/*
+ * claim.h: the claim core, one piece of code for every pop, wherever its candidates come from.
+ *
+ * It never waits for a lock. It gives a verdict for each candidate; README.md says what each means.
+ */
+#ifndef QUEEN_LOG_CLAIM_H
+#define QUEEN_LOG_CLAIM_H
+
+#include "log/cursors.h"
+#include "log/groups.h"
+#include "log/log_reader.h"
+#include "log/messages.h"
+#include "log/queues.h"
+#include "server/pg.h"
+
+namespace queen
+{
+
+enum class Verdict
+{
+	none,		 /* not looked at, or left for a call of its own: the head was delivered before */
+	took,		 /* messages, or a dead letter: the cursor's row is ours until the transaction ends */
+	empty,		 /* surely nothing */
+	leased,		 /* under a lease, or blocked by a nacked head, until a time */
+	locked,		 /* another transaction is at the cursor, or its birth runs */
+	behind_push, /* the next message belongs to a push that has not ended */
+};
+
+/* What one pop asks for. */
+struct ClaimRequest
+{
+	const QueueRow *queue;
+	const GroupRow *group;
+	int64 lease_time; /* microseconds */
+	bool auto_ack;
+};
+
+/* A partition that may have work, and what came of it. */
+struct Candidate
+{
+	int64 partition_id;
+	const char *name;
+	Verdict verdict;
+	TimestampTz until; /* of leased */
+	bool drained;	   /* of took: no segment behind the batch in the claim's snapshot */
+	int64 messages;	   /* of took: rows given; 0 when the head went to the dead letters */
+	bool alone;		   /* of took: this must be the only delivery of its call */
+};
+
+/* Tables that a pop keeps open over its candidates. */
+struct ClaimTables
+{
+	EraHandle cursors;
+	SegmentTable segments;
+};
+
+void claim_tables_open(ClaimTables *tables);
+void claim_tables_close(ClaimTables *tables);
+
+/*
+ * Try to claim a candidate: up to budget messages into sink; fills in the candidate's verdict. first_of_call says that
+ * the call has delivered nothing yet: only then a head that was delivered before is taken. Raises XX001 for a corrupt
+ * segment.
+ */
+void claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, bool first_of_call,
+					 Candidate *candidate, MessageSink *sink);
+
+const char *verdict_name(Verdict verdict);
+
+} // namespace queen
+
+#endif

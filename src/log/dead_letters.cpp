@@ -1,0 +1,74 @@
+/*
+ * dead_letters.cpp: rows of queen.dead_letters. See dead_letters.h.
+ *
+ * Raises. No locks but the table's. Runs in backends.
+ */
+#include "log/dead_letters.h"
+
+#include "log/messages.h"
+
+namespace queen
+{
+
+/* Columns of queen.dead_letters, from 0. */
+enum DeadColumn : int
+{
+	col_dead_id,
+	col_tenant,
+	col_queue_id,
+	col_queue,
+	col_kind,
+	col_partition_id,
+	col_partition,
+	col_consumer_group,
+	col_msg_offset,
+	col_message_id,
+	col_message,
+	col_payload,
+	col_headers,
+	col_attempts,
+	col_error,
+	col_enqueued_at,
+	col_dead_at,
+	dead_cols,
+};
+
+void
+dead_letter_add(const DeadLetter *letter)
+{
+	Relation table = open_table(Table::dead_letters, RowExclusiveLock);
+	TableWriter writer;
+	Datum values[dead_cols];
+	bool nulls[dead_cols] = {};
+	FrameDatums parts;
+
+	frame_datums(letter->frame, &parts);
+	values[col_dead_id] = Int64GetDatum(next_id(Sequence::dead_ids));
+	values[col_tenant] = UUIDPGetDatum(&letter->queue->tenant);
+	values[col_queue_id] = Int64GetDatum(letter->queue->queue_id);
+	values[col_queue] = CStringGetTextDatum(letter->queue->name);
+	values[col_kind] = CStringGetTextDatum("log");
+	values[col_partition_id] = Int64GetDatum(letter->partition_id);
+	values[col_partition] = CStringGetTextDatum(letter->partition);
+	values[col_consumer_group] = CStringGetTextDatum(letter->consumer_group);
+	values[col_msg_offset] = Int64GetDatum(letter->msg_offset);
+	values[col_message_id] = parts.message_id;
+	values[col_message] = parts.message;
+	nulls[col_message] = parts.message_null;
+	values[col_payload] = parts.payload;
+	nulls[col_payload] = parts.payload_null;
+	values[col_headers] = parts.headers;
+	nulls[col_headers] = parts.headers_null;
+	values[col_attempts] = Int32GetDatum(letter->attempts);
+	values[col_error] = PointerGetDatum(letter->error);
+	nulls[col_error] = letter->error == nullptr;
+	values[col_enqueued_at] = TimestampTzGetDatum(letter->enqueued_at);
+	values[col_dead_at] = TimestampTzGetDatum(GetCurrentTimestamp());
+	table_writer_open(&writer, table, false);
+	table_writer_insert(&writer, values, nulls);
+	table_writer_close(&writer);
+	table_close(table, NoLock);
+	CommandCounterIncrement();
+}
+
+} // namespace queen

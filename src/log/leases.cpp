@@ -1,0 +1,148 @@
+/*
+ * leases.cpp: finding and locking the cursor row that a lease token names. See leases.h.
+ *
+ * Raises. Locks: the cursor's row, waiting at most until the lease ends. Runs in backends.
+ */
+#include "log/leases.h"
+
+#include "server/errors.h"
+#include "server/settings.h"
+#include "server/timed_wait.h"
+
+namespace queen
+{
+
+namespace
+{
+
+core::Uuid
+uuid_of(const pg_uuid_t *lease)
+{
+	core::Uuid uuid;
+
+	memcpy(uuid.bytes, lease->data, UUID_LEN);
+	return uuid;
+}
+
+const char *
+uuid_text(const pg_uuid_t *lease)
+{
+	return DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)));
+}
+
+[[noreturn]] void
+raise_lost(const pg_uuid_t *lease, const char *detail)
+{
+	ereport(ERROR, (errcode(errcode_lease_lost), errmsg("lease %s is lost", uuid_text(lease)), errdetail("%s", detail),
+					errhint("Roll back what was done for its messages: they are delivered again. Work that takes longer "
+							"needs a longer lease_time, or queen.extend() while it runs.")));
+	pg_unreachable();
+}
+
+struct LockAttempt
+{
+	EraHandle *cursors;
+	EraLock result;
+};
+
+void
+lock_waiting(void *arg)
+{
+	LockAttempt *attempt = (LockAttempt *) arg;
+
+	attempt->result = era_lock(attempt->cursors, true);
+}
+
+/* Lock the row that was sought, waiting while the lease runs. */
+EraLock
+lock_in_lease_time(HeldLease *held, const pg_uuid_t *lease)
+{
+	LockAttempt attempt = {&held->cursors, era_lock(&held->cursors, false)};
+	int64 left;
+
+	if (attempt.result != EraLock::locked)
+		return attempt.result;
+	/* whoever holds the row now may extend, complete or, when the time is over, take over the lease */
+	left = (held->cursor.lease_until - GetCurrentTimestamp()) / 1000;
+	if (left <= 0 || !run_with_timeout((int) Min(left, INT_MAX), true, lock_waiting, &attempt))
+		raise_lost(lease, "Its time is over and another transaction is at its messages.");
+	return attempt.result;
+}
+
+} // namespace
+
+const pg_uuid_t *
+lease_argument(FunctionCallInfo fcinfo, int argno)
+{
+	if (PG_ARGISNULL(argno))
+		raise_null_argument("lease");
+	return PG_GETARG_UUID_P(argno);
+}
+
+core::LeaseToken
+lease_unpack(const pg_uuid_t *lease)
+{
+	core::LeaseToken token;
+
+	if (!core::lease_token_unpack(uuid_of(lease), token))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is not a lease", uuid_text(lease)),
+						errhint("Pass the lease column of the messages that queen.pop() returned.")));
+	return token;
+}
+
+LeaseState
+lease_open(HeldLease *held, const pg_uuid_t *lease)
+{
+	const core::Uuid uuid = uuid_of(lease);
+	const core::LeaseToken token = lease_unpack(lease);
+	Cursor *cursor = &held->cursor;
+
+	held->partition_id = (int64) token.partition_id;
+	held->snapshot = nullptr;
+	era_open(&held->cursors, &cursor_table);
+	if (!group_find_by_id((int64) token.group_id, &held->group) ||
+		memcmp(&held->group.tenant, setting_tenant(), sizeof(pg_uuid_t)) != 0)
+		raise_lost(lease, "No consumer group has given it.");
+
+	for (;;)
+	{
+		EraSeek found;
+
+		CHECK_FOR_INTERRUPTS();
+		held->snapshot = register_latest_snapshot();
+		found = era_seek(&held->cursors, {held->partition_id, held->group.group_id}, held->snapshot);
+		if (found == EraSeek::found)
+		{
+			cursor_read(&held->cursors, cursor);
+			if (!cursor->leased || !(cursor->lease == uuid))
+			{
+				if (cursor->has_last_lease && cursor->last_lease == uuid)
+					return LeaseState::completed;
+				raise_lost(lease, "Its messages were given back, or taken by another consumer after its time was over.");
+			}
+			if (lock_in_lease_time(held, lease) == EraLock::ok)
+				return LeaseState::held;
+		}
+		else if (found != EraSeek::stale)
+			raise_lost(lease, "Its consumer group has no position in the partition.");
+		/* the row changed, or was born, since the snapshot: look again */
+		era_release_snapshot(&held->cursors);
+		UnregisterSnapshot(held->snapshot);
+	}
+}
+
+void
+lease_store(HeldLease *held)
+{
+	cursor_store(&held->cursors, &held->cursor);
+	era_update(&held->cursors);
+}
+
+void
+lease_close(HeldLease *held)
+{
+	era_close(&held->cursors);
+	UnregisterSnapshot(held->snapshot);
+}
+
+} // namespace queen

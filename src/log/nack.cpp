@@ -1,0 +1,186 @@
+/*
+ * nack.cpp: queen.nack.
+ *
+ * Raises. Locks: the cursor row of the lease. Runs in backends, in every isolation level.
+ */
+#include "log/dead_letters.h"
+#include "log/leases.h"
+#include "log/log_reader.h"
+#include "log/partitions.h"
+#include "log/queues.h"
+#include "server/errors.h"
+#include "server/guards.h"
+
+namespace queen
+{
+
+namespace
+{
+
+constexpr int most_error_bytes = 1000; /* of an error kept in the cursor; a dead letter keeps all of it */
+
+struct NackArguments
+{
+	bool first; /* no offset given */
+	int64 offset;
+	bool own_delay;
+	int64 delay;
+	text *error; /* may be null */
+	bool dead;
+};
+
+void
+nack_arguments(FunctionCallInfo fcinfo, NackArguments *args)
+{
+	args->first = PG_ARGISNULL(1);
+	args->offset = args->first ? 0 : PG_GETARG_INT64(1);
+	args->own_delay = !PG_ARGISNULL(2);
+	args->delay = args->own_delay ? interval_in_range(PG_GETARG_INTERVAL_P(2), "delay", 0, delay_most) : 0;
+	args->error = PG_ARGISNULL(3) ? nullptr : PG_GETARG_TEXT_PP(3);
+	if (PG_ARGISNULL(4))
+		raise_null_argument("dead");
+	args->dead = PG_GETARG_BOOL(4);
+}
+
+text *
+shortened(text *error)
+{
+	int size;
+
+	if (error == nullptr)
+		return nullptr;
+	size = (int) VARSIZE_ANY_EXHDR(error);
+	if (size <= most_error_bytes)
+		return error;
+	return cstring_to_text_with_len(VARDATA_ANY(error), pg_mbcliplen(VARDATA_ANY(error), size, most_error_bytes));
+}
+
+/* Stand on the message that failed; raises when the lease has none at that offset. */
+int64
+find_message(const HeldLease *held, const NackArguments *args, LogReader *reader, SegmentTable *segments)
+{
+	const Cursor *cursor = &held->cursor;
+	int64 offset = args->first ? cursor->committed + 1 : args->offset;
+	bool found = false;
+
+	if (offset > cursor->committed && offset <= cursor->batch_end)
+	{
+		log_reader_open(reader, segments, held->partition_id, offset);
+		found = log_reader_next(reader) == ReadResult::segment;
+		if (found && args->first)
+			offset = Max(offset, reader->base);
+		found = found && reader->base <= offset && offset <= cursor->batch_end;
+	}
+	if (!found)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("no message at offset %lld is under the lease", (long long) offset),
+						errdetail("Its messages that are not completed lie between %lld and %lld.",
+								  (long long) (cursor->committed + 1), (long long) cursor->batch_end),
+						errhint("Pass the msg_offset of a message that the lease came with.")));
+	return offset;
+}
+
+/* Copy the message to the dead letters. */
+void
+bury(const HeldLease *held, const QueueRow *queue, const LogReader *reader, int64 offset, text *error)
+{
+	PartitionTable partitions;
+	PartitionRow partition;
+	SegmentFrames frames;
+	core::Frame frame;
+	int64 found;
+
+	partition_table_open(&partitions, AccessShareLock);
+	if (!partition_find_by_id(&partitions, held->partition_id, &partition))
+		partition.name = psprintf("%lld", (long long) held->partition_id);
+	partition_table_close(&partitions);
+	segment_frames_open(&frames, reader, offset, queue->name, partition.name);
+	if (segment_frames_next(&frames, &frame, &found))
+	{
+		DeadLetter letter = {};
+
+		letter.queue = queue;
+		letter.partition_id = held->partition_id;
+		letter.partition = partition.name;
+		letter.consumer_group = held->group.name;
+		letter.msg_offset = offset;
+		letter.enqueued_at = reader->created_at;
+		letter.frame = &frame;
+		letter.attempts = held->cursor.attempts;
+		letter.error = error;
+		dead_letter_add(&letter);
+	}
+	segment_frames_close(&frames);
+}
+
+/* The message failed: the lease ends; answers whether it is dead. */
+bool
+fail(HeldLease *held, const NackArguments *args)
+{
+	Cursor *cursor = &held->cursor;
+	SegmentTable segments;
+	QueueTable queues;
+	QueueRow queue;
+	LogReader reader;
+	int64 offset;
+	bool dead;
+
+	queue_table_open(&queues, AccessShareLock);
+	if (!queue_find_by_id(&queues, held->group.queue_id, &queue))
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("the queue of the lease does not exist")));
+	queue_table_close(&queues);
+	segment_table_open(&segments);
+	offset = find_message(held, args, &reader, &segments);
+
+	cursor_fail(cursor, offset);
+	dead = args->dead || cursor->attempts >= queue.options.max_deliveries;
+	if (dead)
+	{
+		bury(held, &queue, &reader, offset, args->error != nullptr ? args->error : cursor->last_error);
+		cursor_advance(cursor, offset);
+		/* the lease has done its work: repeating the nack is recognized */
+		cursor_complete_lease(cursor);
+	}
+	else
+	{
+		int64 delay = args->own_delay ? args->delay : retry_delay_of(&queue.options, cursor->attempts);
+
+		cursor->leased = false;
+		cursor->blocked = delay > 0;
+		cursor->blocked_until = GetCurrentTimestamp() + delay;
+		if (args->error != nullptr)
+			cursor->last_error = shortened(args->error);
+	}
+	lease_store(held);
+	log_reader_close(&reader);
+	segment_table_close(&segments);
+	return dead;
+}
+
+} // namespace
+
+QUEEN_FUNCTION(queen_nack)
+
+/* queen.nack(lease uuid, msg_offset bigint, delay interval, error text, dead boolean) returns text */
+Datum
+queen_nack(PG_FUNCTION_ARGS)
+{
+	const pg_uuid_t *lease;
+	NackArguments args;
+	HeldLease held;
+	bool dead;
+
+	guard_write("queen.nack()");
+	lease = lease_argument(fcinfo, 0);
+	nack_arguments(fcinfo, &args);
+	if (lease_open(&held, lease) == LeaseState::completed)
+		ereport(ERROR, (errcode(errcode_lease_lost),
+						errmsg("lease %s is completed",
+							   DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)))),
+						errhint("Its messages were acknowledged or went to the dead letters.")));
+	dead = fail(&held, &args);
+	lease_close(&held);
+	return CStringGetTextDatum(dead ? "dead" : "retry");
+}
+
+} // namespace queen

@@ -1,0 +1,55 @@
+/*
+ * partitions.h: rows of queen.log_partitions.
+ */
+#ifndef QUEEN_LOG_PARTITIONS_H
+#define QUEEN_LOG_PARTITIONS_H
+
+#include "server/errors.h"
+#include "server/pg.h"
+#include "server/relations.h"
+#include "server/table_access.h"
+
+namespace queen
+{
+
+struct PartitionTable
+{
+	Relation table;
+	Relation by_name;  /* (queue_id, name) */
+	Relation by_queue; /* (queue_id, partition_id) */
+	Relation by_id;
+};
+
+struct PartitionRow
+{
+	int64 partition_id;
+	int64 queue_id;
+	char *name; /* palloc'ed */
+};
+
+void partition_table_open(PartitionTable *partitions, LOCKMODE mode);
+void partition_table_close(PartitionTable *partitions);
+
+/* Find with the latest snapshot; false when there is none. */
+bool partition_find(PartitionTable *partitions, int64 queue_id, Name name, PartitionRow *row);
+bool partition_find_by_id(PartitionTable *partitions, int64 partition_id, PartitionRow *row);
+
+/* Find or bring to life, waiting for a running birth as queue_ensure does. */
+void partition_ensure(PartitionTable *partitions, int64 queue_id, Name name, PartitionRow *row);
+
+/*
+ * Walk a queue's partitions in id order: up to count rows with first <= partition_id <= last into rows, with the
+ * snapshot given (registered). Returns how many there are.
+ */
+int partition_page(PartitionTable *partitions, int64 queue_id, int64 first, int64 last, Snapshot snapshot, PartitionRow *rows,
+				   int count);
+
+/* How many partitions a queue has. */
+int64 partition_count(PartitionTable *partitions, int64 queue_id);
+
+/* Least and greatest partition id of a queue that the snapshot sees; false when it has none. */
+bool partition_id_range(PartitionTable *partitions, int64 queue_id, Snapshot snapshot, int64 *least, int64 *greatest);
+
+} // namespace queen
+
+#endif

@@ -1,0 +1,203 @@
+/*
+ * pop.cpp: queen.pop and queen.peek.
+ *
+ * Raises. Locks: cursor rows, without waiting (pop); none (peek). pop runs in backends, peek on a standby too.
+ */
+#include "log/candidates.h"
+#include "log/claim.h"
+#include "server/errors.h"
+#include "server/guards.h"
+#include "server/settings.h"
+
+namespace queen
+{
+
+namespace
+{
+
+constexpr int64 most_messages = 100000;
+constexpr int64 most_partitions = 1000;
+
+/* Arguments of queen.pop, checked. */
+struct PopArguments
+{
+	Name queue;
+	Name group;
+	int64 max_messages;
+	bool pinned;
+	Name partition;
+	int64 max_partitions;
+	int64 lease_time; /* 0: the queue's */
+	bool auto_ack;
+};
+
+void
+pop_arguments(FunctionCallInfo fcinfo, PopArguments *args)
+{
+	Interval *wait;
+
+	args->queue = name_argument(fcinfo, 0, "queue");
+	args->group = name_argument(fcinfo, 1, "consumer_group");
+	args->max_messages = count_argument(fcinfo, 2, "max_messages", 1, most_messages);
+	args->pinned = !PG_ARGISNULL(3);
+	args->partition = {nullptr, 0};
+	if (args->pinned)
+		args->partition = name_argument(fcinfo, 3, "partition");
+	args->max_partitions = count_argument(fcinfo, 4, "max_partitions", 1, most_partitions);
+	args->lease_time = 0;
+	if (PG_ARGISNULL(6))
+		raise_null_argument("auto_ack");
+	args->auto_ack = PG_GETARG_BOOL(6);
+	if (!PG_ARGISNULL(5))
+	{
+		args->lease_time = interval_in_range(PG_GETARG_INTERVAL_P(5), "lease_time", lease_time_least, lease_time_most);
+		if (args->auto_ack)
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("lease_time has no meaning with auto_ack"),
+							errhint("With auto_ack the messages are completed by the commit; there is no lease.")));
+	}
+	if (PG_ARGISNULL(7))
+		raise_null_argument("wait");
+	wait = PG_GETARG_INTERVAL_P(7);
+	if (wait->month != 0 || wait->day != 0 || wait->time != 0)
+		raise_unsupported_argument("wait", "Call queen.pop() again after a pause when it returns nothing.");
+}
+
+/*
+ * The one place where verdicts leave the claim: what keeps candidates in memory is told here, when the call ends. A took
+ * verdict is only certain when the transaction ends.
+ */
+void
+check_in(const Candidate *candidate)
+{
+	ereport(DEBUG2, (errmsg_internal("queen: partition %lld \"%s\": %s%s, %lld messages", (long long) candidate->partition_id,
+									 candidate->name, verdict_name(candidate->verdict),
+									 candidate->verdict == Verdict::took && candidate->drained ? " and drained" : "",
+									 (long long) candidate->messages)));
+}
+
+/* Walk candidates until the budget is used up. */
+void
+claim_candidates(CandidateWalk *walk, const ClaimRequest *request, const PopArguments *args, MessageSink *sink)
+{
+	ClaimTables tables;
+	int64 budget = args->max_messages;
+	int64 partitions = 0;
+	bool done = false;
+	int count;
+
+	claim_tables_open(&tables);
+	while (!done && (count = candidate_walk_page(walk)) > 0)
+	{
+		for (int i = 0; i < count && !done; i++)
+		{
+			Candidate *candidate = &walk->page[i];
+
+			claim_partition(&tables, request, budget, partitions == 0, candidate, sink);
+			if (candidate->verdict == Verdict::took)
+			{
+				budget -= candidate->messages;
+				partitions++;
+				done = candidate->alone || budget == 0 || partitions == args->max_partitions;
+			}
+			check_in(candidate);
+			CHECK_FOR_INTERRUPTS();
+		}
+	}
+	claim_tables_close(&tables);
+}
+
+} // namespace
+
+QUEEN_FUNCTION(queen_pop)
+QUEEN_FUNCTION(queen_peek)
+
+/* queen.pop(queue, consumer_group, max_messages, partition, max_partitions, lease_time, auto_ack, wait) returns setof message */
+Datum
+queen_pop(PG_FUNCTION_ARGS)
+{
+	PopArguments args;
+	MessageSink sink;
+	QueueTable queues;
+	QueueRow queue;
+	GroupRow group;
+	bool known;
+
+	guard_take("queen.pop()");
+	pop_arguments(fcinfo, &args);
+	message_sink_open(&sink, fcinfo, args.max_partitions > 1 && !args.pinned);
+
+	queue_table_open(&queues, AccessShareLock);
+	known = queue_find(&queues, setting_tenant(), args.queue, &queue);
+	queue_table_close(&queues);
+	/* an unknown queue is no error: its first push may be under way */
+	if (known && group_find_or_subscribe(setting_tenant(), queue.queue_id, args.group, &group) == GroupFind::found)
+	{
+		CandidateWalk *walk = (CandidateWalk *) palloc(sizeof(CandidateWalk));
+		ClaimRequest request = {&queue, &group, args.lease_time != 0 ? args.lease_time : queue.options.lease_time,
+								args.auto_ack};
+
+		candidate_walk_open(walk, queue.queue_id, args.pinned ? &args.partition : nullptr);
+		claim_candidates(walk, &request, &args, &sink);
+		candidate_walk_close(walk);
+	}
+	message_sink_close(&sink);
+	return (Datum) 0;
+}
+
+/* queen.peek(queue, partition, from_offset, max_messages) returns setof message */
+Datum
+queen_peek(PG_FUNCTION_ARGS)
+{
+	Name queue_name = name_argument(fcinfo, 0, "queue");
+	Name partition_name = name_argument(fcinfo, 1, "partition");
+	int64 from = PG_ARGISNULL(2) ? 0 : PG_GETARG_INT64(2);
+	int64 left = count_argument(fcinfo, 3, "max_messages", 1, most_messages);
+	MessageSink sink;
+	QueueTable queues;
+	QueueRow queue;
+	PartitionTable partitions;
+	PartitionRow partition;
+	bool known;
+
+	if (from < 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("from_offset %lld is out of range", (long long) from),
+						errhint("Offsets begin at 0.")));
+	message_sink_open(&sink, fcinfo, false);
+	queue_table_open(&queues, AccessShareLock);
+	if (!queue_find(&queues, setting_tenant(), queue_name, &queue))
+		raise_unknown_queue(queue_name);
+	queue_table_close(&queues);
+	partition_table_open(&partitions, AccessShareLock);
+	known = partition_find(&partitions, queue.queue_id, partition_name, &partition);
+	partition_table_close(&partitions);
+	if (known)
+	{
+		MessageOrigin origin = {};
+		SegmentTable segments;
+		LogReader reader;
+
+		origin.queue = queue.name;
+		origin.partition = partition.name;
+		segment_table_open(&segments);
+		log_reader_open(&reader, &segments, partition.partition_id, from);
+		while (left > 0 && log_reader_next(&reader) == ReadResult::segment)
+		{
+			SegmentFrames frames;
+			core::Frame frame;
+			int64 offset;
+
+			segment_frames_open(&frames, &reader, Max(from, reader.base), queue.name, partition.name);
+			for (; left > 0 && segment_frames_next(&frames, &frame, &offset); left--)
+				message_sink_put(&sink, &origin, offset, reader.created_at, &frame);
+			segment_frames_close(&frames);
+			CHECK_FOR_INTERRUPTS();
+		}
+		log_reader_close(&reader);
+		segment_table_close(&segments);
+	}
+	message_sink_close(&sink);
+	return (Datum) 0;
+}
+
+} // namespace queen

@@ -1,0 +1,258 @@
+/*
+ * push.cpp: queen.push, push_batch, push_bytes.
+ *
+ * Raises. Takes no lock: everything is buffered until PRE_COMMIT. Runs in backends.
+ */
+#include "core/uuid7.h"
+#include "log/flush.h"
+#include "log/push_buffer.h"
+#include "log/queues.h"
+#include "server/errors.h"
+#include "server/guards.h"
+#include "server/settings.h"
+#include "server/xact.h"
+
+namespace queen
+{
+
+namespace
+{
+
+constinit core::Uuid7Source message_ids{};
+
+core::Uuid
+mint_message_id()
+{
+	constexpr int64 epoch_difference_ms =
+		((int64) POSTGRES_EPOCH_JDATE - (int64) UNIX_EPOCH_JDATE) * SECS_PER_DAY * 1000;
+	uint64 now_ms = (uint64) (GetCurrentTimestamp() / 1000 + epoch_difference_ms);
+	uint8 random[core::Uuid7Source::random_bytes] = {};
+
+	if (message_ids.needs_random(now_ms) && !pg_strong_random(random, sizeof(random)))
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a message id")));
+	return message_ids.mint(now_ms, random);
+}
+
+Datum
+uuid_datum(const core::Uuid &id)
+{
+	pg_uuid_t *copy = (pg_uuid_t *) palloc(sizeof(pg_uuid_t));
+
+	memcpy(copy->data, id.bytes, UUID_LEN);
+	return UUIDPGetDatum(copy);
+}
+
+/* The buffered partition that the arguments name. */
+BufferedPartition *
+target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
+{
+	Name queue = name_argument(fcinfo, queue_arg, "queue");
+	Name partition = name_argument(fcinfo, partition_arg, "partition");
+
+	/* with auto_create off the error belongs to this call; the flush asks again, the queue may go meanwhile */
+	if (!setting_auto_create)
+	{
+		QueueTable queues;
+		QueueRow row;
+
+		queue_table_open(&queues, AccessShareLock);
+		if (!queue_find(&queues, setting_tenant(), queue, &row))
+			raise_unknown_queue(queue);
+		queue_table_close(&queues);
+	}
+	return push_buffer_partition(setting_tenant(), queue, partition);
+}
+
+/* The headers argument: an object, or absent. */
+Jsonb *
+headers_argument(FunctionCallInfo fcinfo, int argno)
+{
+	Jsonb *headers;
+
+	if (PG_ARGISNULL(argno))
+		return nullptr;
+	headers = PG_GETARG_JSONB_P(argno);
+	if (!JB_ROOT_IS_OBJECT(headers))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers must be a JSON object"),
+						errhint("For example: '{\"trace\": \"abc\"}'.")));
+	return headers;
+}
+
+void
+refuse_unsupported(FunctionCallInfo fcinfo, int dedup_arg, int delay_arg, int deliver_at_arg)
+{
+	if (!PG_ARGISNULL(dedup_arg))
+		raise_unsupported_argument("dedup_key", "Push without a deduplication key.");
+	if (delay_arg >= 0 && !PG_ARGISNULL(delay_arg))
+		raise_unsupported_argument("delay", "Push without a delay: the message is delivered at once.");
+	if (deliver_at_arg >= 0 && !PG_ARGISNULL(deliver_at_arg))
+		raise_unsupported_argument("deliver_at", "Push without a time: the message is delivered at once.");
+}
+
+core::Uuid
+add_message(BufferedPartition *target, bool raw, const Jsonb *headers, const void *payload, Size size)
+{
+	Size headers_size = headers != nullptr ? VARSIZE_ANY_EXHDR(headers) : 0;
+	core::Uuid id;
+
+	if (size + headers_size > core::frame_max_payload)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("a message of %zu bytes is too large", size + headers_size),
+						errdetail("A message has at most %zu bytes with its headers.", core::frame_max_payload),
+						errhint("Store the content elsewhere and push where it is.")));
+	id = mint_message_id();
+	push_buffer_add(target, &id, raw, headers, payload, size);
+	return id;
+}
+
+/* What is pushed after the flush has begun is written at once: nothing would come after it. */
+void
+write_through()
+{
+	if (transaction_flushing())
+		flush_pushes();
+}
+
+} // namespace
+
+QUEEN_FUNCTION(queen_push)
+QUEEN_FUNCTION(queen_push_bytes)
+QUEEN_FUNCTION(queen_push_batch)
+
+/* queen.push(queue, message jsonb, partition, headers, dedup_key, delay, deliver_at) returns uuid */
+Datum
+queen_push(PG_FUNCTION_ARGS)
+{
+	BufferedPartition *target;
+	Jsonb *headers;
+	Jsonb *message;
+	core::Uuid id;
+
+	guard_write("queen.push()");
+	if (PG_ARGISNULL(1))
+		raise_null_argument("message");
+	refuse_unsupported(fcinfo, 4, 5, 6);
+	headers = headers_argument(fcinfo, 3);
+	target = target_of(fcinfo, 0, 2);
+	message = PG_GETARG_JSONB_P(1);
+	id = add_message(target, false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
+	write_through();
+	return uuid_datum(id);
+}
+
+/* queen.push_bytes(queue, payload bytea, partition, headers, dedup_key, delay, deliver_at) returns uuid */
+Datum
+queen_push_bytes(PG_FUNCTION_ARGS)
+{
+	BufferedPartition *target;
+	Jsonb *headers;
+	bytea *payload;
+	core::Uuid id;
+
+	guard_write("queen.push_bytes()");
+	if (PG_ARGISNULL(1))
+		raise_null_argument("payload");
+	refuse_unsupported(fcinfo, 4, 5, 6);
+	headers = headers_argument(fcinfo, 3);
+	target = target_of(fcinfo, 0, 2);
+	payload = PG_GETARG_BYTEA_PP(1);
+	id = add_message(target, true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
+	write_through();
+	return uuid_datum(id);
+}
+
+namespace
+{
+
+/* Element i of a JSON array as a value of its own; the caller knows that it is there. */
+Jsonb *
+element(Jsonb *array, uint32 i)
+{
+	JsonbValue *value = getIthJsonbValueFromContainer(&array->root, i);
+
+	return JsonbValueToJsonb(value);
+}
+
+/* Batch headers: one object for all, or an array with an object or null for each. */
+Jsonb *
+batch_headers_argument(FunctionCallInfo fcinfo, int argno, uint32 messages, bool *one_each)
+{
+	Jsonb *headers;
+
+	*one_each = false;
+	if (PG_ARGISNULL(argno))
+		return nullptr;
+	headers = PG_GETARG_JSONB_P(argno);
+	if (!JB_ROOT_IS_ARRAY(headers) || JB_ROOT_IS_SCALAR(headers))
+		return headers_argument(fcinfo, argno);
+	if (JB_ROOT_COUNT(headers) != messages)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("headers has %u elements for %u messages", JB_ROOT_COUNT(headers), messages),
+						errhint("Give one object for all messages, or an array with an object or null for each.")));
+	*one_each = true;
+	return headers;
+}
+
+Jsonb *
+headers_of(Jsonb *headers, bool one_each, uint32 i)
+{
+	Jsonb *own;
+
+	if (!one_each || headers == nullptr)
+		return headers;
+	own = element(headers, i);
+	if (JB_ROOT_IS_SCALAR(own) && getIthJsonbValueFromContainer(&own->root, 0)->type == jbvNull)
+		return nullptr;
+	if (!JB_ROOT_IS_OBJECT(own))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers element %u must be a JSON object", i),
+						errhint("Give one object for all messages, or an array with an object or null for each.")));
+	return own;
+}
+
+} // namespace
+
+/* queen.push_batch(queue, messages jsonb, partition, headers, dedup_keys) returns setof uuid */
+Datum
+queen_push_batch(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	BufferedPartition *target;
+	MemoryContext per_message;
+	Jsonb *messages;
+	Jsonb *headers;
+	bool one_each;
+	uint32 count;
+
+	guard_write("queen.push_batch()");
+	if (PG_ARGISNULL(1))
+		raise_null_argument("messages");
+	refuse_unsupported(fcinfo, 4, -1, -1);
+	messages = PG_GETARG_JSONB_P(1);
+	if (!JB_ROOT_IS_ARRAY(messages) || JB_ROOT_IS_SCALAR(messages))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("messages must be a JSON array"),
+						errhint("Each of its elements is a message; queen.push() takes a single one.")));
+	count = JB_ROOT_COUNT(messages);
+	headers = batch_headers_argument(fcinfo, 3, count, &one_each);
+	target = target_of(fcinfo, 0, 2);
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+
+	per_message = AllocSetContextCreate(CurrentMemoryContext, "queen push_batch", ALLOCSET_DEFAULT_SIZES);
+	for (uint32 i = 0; i < count; i++)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(per_message);
+		Jsonb *message = element(messages, i);
+		core::Uuid id = add_message(target, false, headers_of(headers, one_each, i), VARDATA_ANY(message),
+									VARSIZE_ANY_EXHDR(message));
+		Datum values[1] = {uuid_datum(id)};
+		bool nulls[1] = {};
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(per_message);
+		CHECK_FOR_INTERRUPTS();
+	}
+	write_through();
+	return (Datum) 0;
+}
+
+} // namespace queen

@@ -1,0 +1,63 @@
+/*
+ * push_buffer.h: what this transaction has pushed and not yet written.
+ *
+ * Frames are kept by names, in the order of the pushes, with the savepoint they belong to: since sub-transactions nest,
+ * what a rolled-back savepoint pushed is always the tail of that order. Memory is a child of TopTransactionContext.
+ */
+#ifndef QUEEN_LOG_PUSH_BUFFER_H
+#define QUEEN_LOG_PUSH_BUFFER_H
+
+#include "core/segment.h"
+#include "server/errors.h"
+#include "server/pg.h"
+
+namespace queen
+{
+
+struct BufferedQueue
+{
+	pg_uuid_t tenant;
+	Name name;
+};
+
+struct BufferedFrame;
+
+struct BufferedPartition
+{
+	BufferedQueue *queue;
+	Name name;
+	BufferedFrame *last; /* the newest frame, linked back to the oldest */
+	uint32 count;
+};
+
+struct BufferedFrame
+{
+	BufferedFrame *previous;			  /* of the whole buffer */
+	BufferedFrame *previous_of_partition; /* of the partition */
+	BufferedPartition *partition;
+	core::Frame frame; /* its views point into this allocation */
+};
+
+/* The partition's place in the buffer, made when it is new. May raise for memory. */
+BufferedPartition *push_buffer_partition(const pg_uuid_t *tenant, Name queue, Name partition);
+
+/* Add a message: copies headers (may be null) and payload. May raise for memory. */
+void push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, const Jsonb *headers,
+					 const void *payload, Size payload_size);
+
+/* Frames in the buffer. */
+uint64 push_buffer_count();
+
+/* The partitions that hold frames, in (tenant, queue, partition) order; palloc'ed in the current context. */
+BufferedPartition **push_buffer_sorted(int *count);
+
+/* Forget everything: it has been written, or the transaction is over. Never raises. */
+void push_buffer_reset(bool free_memory);
+
+/* Savepoints; see TransactionParticipant. Never raise. */
+void push_buffer_sub_committed(SubTransactionId self, SubTransactionId parent);
+void push_buffer_sub_aborted(SubTransactionId self);
+
+} // namespace queen
+
+#endif

@@ -1,0 +1,243 @@
+/*
+ * queue_options.cpp: a queue's options, from JSON and to JSON.
+ *
+ * Raises. No locks. Runs in backends.
+ */
+#include "log/queues.h"
+
+namespace queen
+{
+
+namespace
+{
+
+const char *
+value_kind(const JsonbValue *value)
+{
+	switch (value->type)
+	{
+		case jbvNull:
+			return "null";
+		case jbvString:
+			return "a string";
+		case jbvNumeric:
+			return "a number";
+		case jbvBool:
+			return "a boolean";
+		default:
+			return "an object or array";
+	}
+}
+
+[[noreturn]] void
+raise_option_type(const char *option, const JsonbValue *value, const char *expected)
+{
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"%s\" must not be %s", option, value_kind(value)),
+					errhint("It is %s.", expected)));
+	pg_unreachable();
+}
+
+double
+number_of(const JsonbValue *value)
+{
+	return DatumGetFloat8(DirectFunctionCall1(numeric_float8, NumericGetDatum(value->val.numeric)));
+}
+
+char *
+string_of(const JsonbValue *value)
+{
+	return pnstrdup(value->val.string.val, (Size) value->val.string.len);
+}
+
+void
+add_option_context(void *arg)
+{
+	errcontext("option \"%s\"", (const char *) arg);
+}
+
+/* A duration: a string that interval_in reads, or a number of seconds. Microseconds within [least, most]. */
+int64
+duration_option(const char *option, const JsonbValue *value, int64 least, int64 most)
+{
+	if (value->type == jbvNumeric)
+	{
+		double seconds = number_of(value);
+
+		if (!(seconds * USECS_PER_SEC >= (double) least && seconds * USECS_PER_SEC <= (double) most))
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							errmsg("option \"%s\" value %g s is out of range", option, seconds),
+							errhint("It lies between %s and %s.", interval_text(least), interval_text(most))));
+		return (int64) (seconds * USECS_PER_SEC);
+	}
+	if (value->type == jbvString)
+	{
+		ErrorContextCallback context;
+		Interval *interval;
+		int64 result;
+
+		context.callback = add_option_context;
+		context.arg = const_cast<char *>(option);
+		context.previous = error_context_stack;
+		error_context_stack = &context;
+		interval = DatumGetIntervalP(DirectFunctionCall3(interval_in, CStringGetDatum(string_of(value)),
+														 ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1)));
+		result = interval_in_range(interval, psprintf("option \"%s\" value", option), least, most);
+		error_context_stack = context.previous;
+		return result;
+	}
+	raise_option_type(option, value, "an interval as a string, or a number of seconds");
+}
+
+int32
+integer_option(const char *option, const JsonbValue *value, int32 least, int32 most)
+{
+	double number;
+
+	if (value->type != jbvNumeric)
+		raise_option_type(option, value, "an integer");
+	number = number_of(value);
+	if (!(number >= least && number <= most) || number != (double) (int32) number)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("option \"%s\" value %g is out of range", option, number),
+						errhint("It is an integer between %d and %d.", least, most)));
+	return (int32) number;
+}
+
+int32
+compression_option(const JsonbValue *value)
+{
+	char *text;
+	int level = 3;
+	char extra;
+
+	if (value->type != jbvString)
+		raise_option_type("compression", value, "\"none\", \"zstd\", or \"zstd:1\" to \"zstd:19\"");
+	text = string_of(value);
+	if (strcmp(text, "none") == 0)
+		return 0;
+	if (strcmp(text, "zstd") == 0)
+		return level;
+	if (sscanf(text, "zstd:%d%c", &level, &extra) == 1 && level >= 1 && level <= 19)
+		return level;
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"compression\" has no value \"%s\"", text),
+					errhint("It is \"none\", \"zstd\", or \"zstd:1\" to \"zstd:19\".")));
+	pg_unreachable();
+}
+
+void
+set_option(const char *option, const JsonbValue *value, Datum *values, bool *nulls)
+{
+	QueueColumn column;
+	Datum datum = (Datum) 0;
+	bool is_default = value->type == jbvNull;
+
+	if (strcmp(option, "lease_time") == 0)
+	{
+		column = queue_col_lease_time;
+		if (!is_default)
+			datum = Int64GetDatum(duration_option(option, value, lease_time_least, lease_time_most));
+	}
+	else if (strcmp(option, "max_deliveries") == 0)
+	{
+		column = queue_col_max_deliveries;
+		if (!is_default)
+			datum = Int32GetDatum(integer_option(option, value, 1, 1000));
+	}
+	else if (strcmp(option, "retry_delay") == 0)
+	{
+		column = queue_col_retry_delay;
+		if (value->type == jbvString && strcmp(string_of(value), "exponential") == 0)
+			is_default = true;
+		if (!is_default)
+			datum = Int64GetDatum(duration_option(option, value, 0, 12 * USECS_PER_HOUR));
+	}
+	else if (strcmp(option, "compression") == 0)
+	{
+		column = queue_col_compression;
+		if (!is_default)
+			datum = Int32GetDatum(compression_option(value));
+	}
+	else
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a queue has no option \"%s\"", option),
+						errhint("Options of a log queue: lease_time, max_deliveries, retry_delay, compression.")));
+	values[column] = datum;
+	nulls[column] = is_default;
+}
+
+void
+push_pair(JsonbParseState **state, const char *key, JsonbValue *value)
+{
+	JsonbValue name;
+
+	name.type = jbvString;
+	name.val.string.val = const_cast<char *>(key);
+	name.val.string.len = (int) strlen(key);
+	pushJsonbValue(state, WJB_KEY, &name);
+	pushJsonbValue(state, WJB_VALUE, value);
+}
+
+void
+push_string(JsonbParseState **state, const char *key, char *text)
+{
+	JsonbValue value;
+
+	value.type = jbvString;
+	value.val.string.val = text;
+	value.val.string.len = (int) strlen(text);
+	push_pair(state, key, &value);
+}
+
+} // namespace
+
+void
+queue_options_merge(Jsonb *options, Datum *values, bool *nulls)
+{
+	JsonbIterator *iterator;
+	JsonbIteratorToken token;
+	JsonbValue value;
+	char *option = nullptr;
+
+	if (!JB_ROOT_IS_OBJECT(options))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("options must be a JSON object"),
+						errhint("For example: '{\"lease_time\": \"1 minute\"}'.")));
+	iterator = JsonbIteratorInit(&options->root);
+	while ((token = JsonbIteratorNext(&iterator, &value, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+			option = string_of(&value);
+		else if (token == WJB_VALUE)
+			set_option(option, &value, values, nulls);
+	}
+}
+
+Datum
+queue_options_jsonb(const QueueOptions *options)
+{
+	JsonbParseState *state = nullptr;
+	JsonbValue number;
+
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+	push_string(&state, "lease_time", interval_text(options->lease_time));
+	number.type = jbvNumeric;
+	number.val.numeric = int64_to_numeric(options->max_deliveries);
+	push_pair(&state, "max_deliveries", &number);
+	push_string(&state, "retry_delay",
+				options->retry_delay == retry_exponential ? pstrdup("exponential") : interval_text(options->retry_delay));
+	push_string(&state, "compression",
+				options->compression == 0 ? pstrdup("none") : psprintf("zstd:%d", options->compression));
+	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
+}
+
+int64
+retry_delay_of(const QueueOptions *options, int32 attempts)
+{
+	constexpr int64 first = USECS_PER_SEC;
+	constexpr int64 most = USECS_PER_MINUTE;
+
+	if (options->retry_delay != retry_exponential)
+		return options->retry_delay;
+	/* 1, 2, 4 … 32, 60 s */
+	return attempts > 6 ? most : Min(first << Max(attempts - 1, 0), most);
+}
+
+} // namespace queen

@@ -1,0 +1,198 @@
+/*
+ * queues.cpp: rows of queen.queues. See queues.h; options are in queue_options.cpp.
+ *
+ * Raises. Locks: none but the table's; a birth holds its unique key until the transaction ends. Runs in backends.
+ */
+#include "log/queues.h"
+
+#include "log/births.h"
+
+namespace queen
+{
+
+void
+queue_table_open(QueueTable *queues, LOCKMODE mode)
+{
+	queues->table = open_table(Table::queues, mode);
+	queues->by_name = open_index(queues->table, {queue_col_tenant + 1, queue_col_name + 1}, mode);
+	queues->by_id = open_index(queues->table, {queue_col_id + 1}, mode);
+}
+
+void
+queue_table_close(QueueTable *queues)
+{
+	index_close(queues->by_id, NoLock);
+	index_close(queues->by_name, NoLock);
+	table_close(queues->table, NoLock);
+}
+
+void
+queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
+{
+	slot_getallattrs(slot);
+	memcpy(row->values, slot->tts_values, sizeof(row->values));
+	memcpy(row->nulls, slot->tts_isnull, sizeof(row->nulls));
+	row->values[queue_col_tenant] = datumCopy(row->values[queue_col_tenant], false, UUID_LEN);
+	row->values[queue_col_name] = datumCopy(row->values[queue_col_name], false, -1);
+	row->values[queue_col_kind] = datumCopy(row->values[queue_col_kind], false, -1);
+
+	row->tid = slot->tts_tid;
+	row->queue_id = DatumGetInt64(row->values[queue_col_id]);
+	row->tenant = *DatumGetUUIDP(row->values[queue_col_tenant]);
+	row->name = TextDatumGetCString(row->values[queue_col_name]);
+	row->created_at = DatumGetTimestampTz(row->values[queue_col_created_at]);
+	row->options = {};
+	if (!row->nulls[queue_col_lease_time])
+		row->options.lease_time = DatumGetInt64(row->values[queue_col_lease_time]);
+	if (!row->nulls[queue_col_max_deliveries])
+		row->options.max_deliveries = DatumGetInt32(row->values[queue_col_max_deliveries]);
+	if (!row->nulls[queue_col_retry_delay])
+		row->options.retry_delay = DatumGetInt64(row->values[queue_col_retry_delay]);
+	if (!row->nulls[queue_col_compression])
+		row->options.compression = DatumGetInt32(row->values[queue_col_compression]);
+}
+
+static bool
+fetch_one(IndexScan *scan, QueueRow *row)
+{
+	bool found;
+
+	index_scan_start(scan);
+	found = index_scan_next(scan, ForwardScanDirection);
+	if (found)
+		queue_row_from_slot(scan->slot, row);
+	return found;
+}
+
+static void
+key_by_name(IndexScan *scan, const pg_uuid_t *tenant, Name name)
+{
+	index_scan_key_uuid(scan, 1, UUIDPGetDatum(tenant));
+	index_scan_key_text(scan, 2, PointerGetDatum(cstring_to_text_with_len(name.data, name.size)));
+}
+
+bool
+queue_find(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+	bool found;
+
+	index_scan_open(&scan, queues->table, queues->by_name, snapshot);
+	key_by_name(&scan, tenant, name);
+	found = fetch_one(&scan, row);
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+bool
+queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+	bool found;
+
+	index_scan_open(&scan, queues->table, queues->by_id, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, queue_id);
+	found = fetch_one(&scan, row);
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+void
+raise_unknown_queue(Name name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name_to_cstring(name)),
+			 errhint("Create it with queen.create_queue(), or by a first push with queen.auto_create on.")));
+	pg_unreachable();
+}
+
+/* One attempt to insert the row; false when somebody else was quicker. */
+static bool
+insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
+{
+	TableWriter writer;
+	Datum values[queue_cols] = {};
+	bool nulls[queue_cols];
+	bool born;
+
+	memset(nulls, true, sizeof(nulls));
+	values[queue_col_id] = Int64GetDatum(next_id(Sequence::queue_ids));
+	values[queue_col_tenant] = UUIDPGetDatum(tenant);
+	values[queue_col_name] = PointerGetDatum(cstring_to_text_with_len(name.data, name.size));
+	values[queue_col_kind] = CStringGetTextDatum("log");
+	values[queue_col_created_at] = TimestampTzGetDatum(GetCurrentTimestamp());
+	for (int i = queue_col_id; i <= queue_col_created_at; i++)
+		nulls[i] = false;
+	table_writer_open(&writer, queues->table, true);
+	born = table_writer_insert_unless_exists(&writer, values, nulls);
+	table_writer_close(&writer);
+	CommandCounterIncrement();
+	return born;
+}
+
+bool
+queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row)
+{
+	bool born_here = false;
+
+	while (!queue_find(queues, tenant, name, row))
+	{
+		SnapshotData dirty;
+		IndexScan scan;
+		Birth birth;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!may_create)
+			raise_unknown_queue(name);
+		InitDirtySnapshot(dirty);
+		index_scan_open(&scan, queues->table, queues->by_name, &dirty);
+		key_by_name(&scan, tenant, name);
+		birth = look_for_birth(&scan, &dirty, true, "queue", name_to_cstring(name));
+		index_scan_close(&scan);
+		if (birth == Birth::absent)
+			born_here = insert_queue(queues, tenant, name);
+	}
+	return born_here;
+}
+
+/* One attempt to change the options; false when the row changed meanwhile. */
+static bool
+try_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jsonb *options, QueueRow *row)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+	bool done;
+
+	index_scan_open(&scan, queues->table, queues->by_name, snapshot);
+	key_by_name(&scan, tenant, name);
+	if (!fetch_one(&scan, row))
+		raise_unknown_queue(name);
+	done = lock_row(queues->table, &row->tid, snapshot, true) == TM_Ok;
+	if (done)
+	{
+		TableWriter writer;
+
+		queue_options_merge(options, row->values, row->nulls);
+		table_writer_open(&writer, queues->table, false);
+		table_writer_update(&writer, &row->tid, row->values, row->nulls);
+		table_writer_close(&writer);
+	}
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	return done;
+}
+
+void
+queue_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jsonb *options, QueueRow *row)
+{
+	while (!try_configure(queues, tenant, name, options, row))
+		CHECK_FOR_INTERRUPTS();
+	if (!queue_find(queues, tenant, name, row))
+		raise_unknown_queue(name);
+}
+
+} // namespace queen

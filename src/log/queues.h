@@ -1,0 +1,101 @@
+/*
+ * queues.h: rows of queen.queues, and a queue's options.
+ */
+#ifndef QUEEN_LOG_QUEUES_H
+#define QUEEN_LOG_QUEUES_H
+
+#include "server/errors.h"
+#include "server/pg.h"
+#include "server/relations.h"
+#include "server/table_access.h"
+
+namespace queen
+{
+
+inline constexpr int64 retry_exponential = -1;
+
+/* Options in force: a null column is its default. Durations in microseconds. */
+struct QueueOptions
+{
+	int64 lease_time = 30 * USECS_PER_SEC;
+	int32 max_deliveries = 5;
+	int64 retry_delay = retry_exponential; /* or a fixed delay */
+	int32 compression = 3;				   /* zstd level, 0 stores */
+};
+
+inline constexpr int64 lease_time_least = USECS_PER_SEC;
+inline constexpr int64 lease_time_most = 12 * USECS_PER_HOUR;
+inline constexpr int64 delay_most = 365 * USECS_PER_DAY;
+
+/* Columns of queen.queues, from 0. */
+enum QueueColumn : int
+{
+	queue_col_id,
+	queue_col_tenant,
+	queue_col_name,
+	queue_col_kind,
+	queue_col_created_at,
+	queue_col_lease_time,
+	queue_col_max_deliveries,
+	queue_col_retry_delay,
+	queue_col_compression,
+	queue_cols,
+};
+
+struct QueueRow
+{
+	int64 queue_id;
+	pg_uuid_t tenant;
+	char *name; /* palloc'ed */
+	TimestampTz created_at;
+	QueueOptions options;
+	ItemPointerData tid;
+	Datum values[queue_cols]; /* only the fixed-size columns are meaningful after the scan is closed */
+	bool nulls[queue_cols];
+};
+
+/* queen.queues with its two indexes. */
+struct QueueTable
+{
+	Relation table;
+	Relation by_name;
+	Relation by_id;
+};
+
+void queue_table_open(QueueTable *queues, LOCKMODE mode);
+void queue_table_close(QueueTable *queues);
+
+/* Find by name or id with the latest snapshot. False when there is none. */
+bool queue_find(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
+bool queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row);
+
+/* Fill row from a deformed row of queen.queues. */
+void queue_row_from_slot(TupleTableSlot *slot, QueueRow *row);
+
+/*
+ * Find the queue or bring it to life; a birth by another transaction that has not ended is waited for, at most
+ * queen.flush_timeout (QN002). Raises 42704 when it is missing and may_create is false. True when it was born here.
+ */
+bool queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row);
+
+/*
+ * Merge options into a queue's, waiting for another transaction that changes them; row is what is in force then. 42704
+ * when the queue is not there.
+ */
+void queue_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jsonb *options, QueueRow *row);
+
+/* 42704: the queue is not there. */
+[[noreturn]] void raise_unknown_queue(Name name);
+
+/* Merge a JSON object of options into a row's values; raises on an unknown option, type or range. */
+void queue_options_merge(Jsonb *options, Datum *values, bool *nulls);
+
+/* All options in force as a JSON object. */
+Datum queue_options_jsonb(const QueueOptions *options);
+
+/* The delay before delivery number attempts + 1. */
+int64 retry_delay_of(const QueueOptions *options, int32 attempts);
+
+} // namespace queen
+
+#endif

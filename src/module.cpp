@@ -1,0 +1,23 @@
+/*
+ * module.cpp: the library's entry. Runs once in every process that loads it; raises when a setting's name is taken.
+ */
+#include "log/flush.h"
+#include "server/relations.h"
+#include "server/settings.h"
+#include "server/xact.h"
+
+extern "C"
+{
+	PG_MODULE_MAGIC;
+
+	extern PGDLLEXPORT void _PG_init(void);
+}
+
+extern "C" void
+_PG_init(void)
+{
+	queen::settings_init();
+	queen::relations_init();
+	queen::transaction_init();
+	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
+}

@@ -1,0 +1,72 @@
+/*
+ * compat.h: the one place that knows PostgreSQL's version. Written for the newest; older servers get the new names.
+ *
+ * Included by pg.h only, after PostgreSQL's headers. Nothing here raises beyond what it wraps.
+ */
+#ifndef QUEEN_SERVER_COMPAT_H
+#define QUEEN_SERVER_COMPAT_H
+
+#if PG_VERSION_NUM < 150000 || PG_VERSION_NUM >= 190000
+#error "queen builds on PostgreSQL 15 to 18"
+#endif
+
+/* 16 moved the varlena macros out of postgres.h */
+#if PG_VERSION_NUM >= 160000
+extern "C"
+{
+#include "varatt.h"
+}
+#endif
+
+/* up to 15 PGDLLEXPORT is empty, so that hidden visibility would hide the entry points too */
+#if PG_VERSION_NUM < 160000
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#endif
+
+namespace queen
+{
+
+/* 16 added the flag for summarizing indexes (never set: all of ours are btrees) */
+inline List *
+exec_insert_index_tuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate, bool update, bool no_dup_err,
+						 bool *spec_conflict)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(rri, slot, estate, update, no_dup_err, spec_conflict, NIL, false);
+#else
+	return ExecInsertIndexTuples(rri, slot, estate, update, no_dup_err, spec_conflict, NIL);
+#endif
+}
+
+/* 18 added the instrumentation argument */
+inline IndexScanDesc
+index_beginscan_compat(Relation heap, Relation index, Snapshot snapshot, int nkeys)
+{
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan(heap, index, snapshot, nullptr, nkeys, 0);
+#else
+	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+/* 16 turned the flag "update the indexes" into an enum; true when any index needs the new version */
+inline bool
+simple_table_tuple_update_compat(Relation rel, ItemPointer tid, TupleTableSlot *slot, Snapshot snapshot)
+{
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes update_indexes = TU_None;
+
+	simple_table_tuple_update(rel, tid, slot, snapshot, &update_indexes);
+	return update_indexes != TU_None;
+#else
+	bool update_indexes = false;
+
+	simple_table_tuple_update(rel, tid, slot, snapshot, &update_indexes);
+	return update_indexes;
+#endif
+}
+
+} // namespace queen
+
+#endif

@@ -1,0 +1,191 @@
+/*
+ * era_table.cpp: era tables. See era_table.h and era_table.README.md.
+ *
+ * Raises. Locks: the state row, as asked; an identity's key while its birth runs. Runs in backends and workers.
+ */
+#include "server/era_table.h"
+
+namespace queen
+{
+
+/* column indexes (from 0) of era and changes */
+static int
+era_column(const EraTable *def)
+{
+	return def->nkeys;
+}
+
+static int
+changes_column(const EraTable *def)
+{
+	return def->nkeys + 1;
+}
+
+void
+era_open(EraHandle *handle, const EraTable *def)
+{
+	handle->def = def;
+	handle->identity = open_table(def->identity, RowExclusiveLock);
+	handle->state = open_table(def->state, RowExclusiveLock);
+	if (def->nkeys == 1)
+	{
+		handle->identity_index = open_index(handle->identity, {1}, RowExclusiveLock);
+		handle->state_index = open_index(handle->state, {1, 2}, RowExclusiveLock);
+	}
+	else
+	{
+		handle->identity_index = open_index(handle->identity, {1, 2}, RowExclusiveLock);
+		handle->state_index = open_index(handle->state, {1, 2, 3}, RowExclusiveLock);
+	}
+	handle->scan_open = false;
+	handle->writer_open = false;
+}
+
+void
+era_close(EraHandle *handle)
+{
+	era_release_snapshot(handle);
+	if (handle->writer_open)
+		table_writer_close(&handle->writer);
+	index_close(handle->state_index, NoLock);
+	index_close(handle->identity_index, NoLock);
+	table_close(handle->state, NoLock);
+	table_close(handle->identity, NoLock);
+}
+
+/* No state is visible: is there an identity all the same, of a birth that runs or that ended after the snapshot? */
+static EraSeek
+look_for_identity(EraHandle *handle)
+{
+	SnapshotData dirty;
+	IndexScan scan;
+	EraSeek result = EraSeek::absent;
+
+	InitDirtySnapshot(dirty);
+	index_scan_open(&scan, handle->identity, handle->identity_index, &dirty);
+	for (int i = 0; i < handle->def->nkeys; i++)
+		index_scan_key_int8(&scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
+	index_scan_start(&scan);
+	if (index_scan_next(&scan, ForwardScanDirection))
+		result = TransactionIdIsValid(dirty.xmin) ? EraSeek::running : EraSeek::stale;
+	index_scan_close(&scan);
+	return result;
+}
+
+void
+era_release_snapshot(EraHandle *handle)
+{
+	if (handle->scan_open)
+		index_scan_close(&handle->scan);
+	handle->scan_open = false;
+}
+
+EraSeek
+era_seek(EraHandle *handle, std::initializer_list<int64> keys, Snapshot snapshot)
+{
+	const EraTable *def = handle->def;
+
+	Assert((int) keys.size() == def->nkeys);
+	for (int i = 0; i < def->nkeys; i++)
+		handle->keys[i] = keys.begin()[i];
+	era_release_snapshot(handle);
+	index_scan_open(&handle->scan, handle->state, handle->state_index, snapshot);
+	handle->scan_open = true;
+	for (int i = 0; i < def->nkeys; i++)
+		index_scan_key_int8(&handle->scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
+	index_scan_start(&handle->scan);
+	/* backwards: the newest era is the first entry, dead versions lie behind it */
+	if (!index_scan_next(&handle->scan, BackwardScanDirection))
+		return look_for_identity(handle);
+
+	slot_getallattrs(handle->scan.slot);
+	memcpy(handle->values, handle->scan.slot->tts_values, sizeof(Datum) * (size_t) def->columns);
+	memcpy(handle->nulls, handle->scan.slot->tts_isnull, sizeof(bool) * (size_t) def->columns);
+	handle->tid = handle->scan.slot->tts_tid;
+	return EraSeek::found;
+}
+
+EraLock
+era_lock(EraHandle *handle, bool wait)
+{
+	ItemPointerData tid = handle->tid;
+	TM_Result result = lock_row(handle->state, &tid, handle->scan.snapshot, wait);
+
+	switch (result)
+	{
+		case TM_Ok:
+			return EraLock::ok;
+		case TM_Updated:
+		case TM_Deleted:
+			return EraLock::changed;
+		case TM_WouldBlock:
+		case TM_BeingModified:
+			return EraLock::locked;
+		case TM_SelfModified:
+		case TM_Invisible:
+			break;
+	}
+	ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+					errmsg("unexpected result %d of a row lock in table \"%s\"", (int) result,
+						   RelationGetRelationName(handle->state))));
+	pg_unreachable();
+}
+
+static TableWriter *
+state_writer(EraHandle *handle)
+{
+	if (!handle->writer_open)
+	{
+		table_writer_open(&handle->writer, handle->state, false);
+		handle->writer_open = true;
+	}
+	return &handle->writer;
+}
+
+void
+era_update(EraHandle *handle)
+{
+	const EraTable *def = handle->def;
+	int64 changes = DatumGetInt64(handle->values[changes_column(def)]) + 1;
+
+	handle->values[changes_column(def)] = Int64GetDatum(changes);
+	handle->values[era_column(def)] = Int64GetDatum(changes / era_length);
+	table_writer_update(state_writer(handle), &handle->tid, handle->values, handle->nulls);
+}
+
+bool
+era_birth(EraHandle *handle)
+{
+	const EraTable *def = handle->def;
+	TableWriter identity;
+	Datum values[era_max_keys + 1];
+	bool nulls[era_max_keys + 1] = {};
+	bool born;
+
+	for (int i = 0; i < def->nkeys; i++)
+		values[i] = Int64GetDatum(handle->keys[i]);
+	values[def->nkeys] = TimestampTzGetDatum(GetCurrentTimestamp());
+	table_writer_open(&identity, handle->identity, true);
+	born = table_writer_insert_unless_exists(&identity, values, nulls);
+	table_writer_close(&identity);
+	return born;
+}
+
+void
+era_insert_state(EraHandle *handle)
+{
+	const EraTable *def = handle->def;
+
+	for (int i = 0; i < def->nkeys; i++)
+	{
+		handle->values[i] = Int64GetDatum(handle->keys[i]);
+		handle->nulls[i] = false;
+	}
+	handle->values[era_column(def)] = Int64GetDatum(0);
+	handle->values[changes_column(def)] = Int64GetDatum(0);
+	handle->nulls[era_column(def)] = handle->nulls[changes_column(def)] = false;
+	table_writer_insert(state_writer(handle), handle->values, handle->nulls);
+	CommandCounterIncrement();
+}
+
+} // namespace queen

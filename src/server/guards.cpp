@@ -1,0 +1,39 @@
+/*
+ * guards.cpp: where a call may run. See guards.h.
+ *
+ * Raises. No locks. Runs in backends.
+ */
+#include "server/guards.h"
+
+#include "server/xact.h"
+
+namespace queen
+{
+
+void
+guard_write(const char *function)
+{
+	PreventCommandIfReadOnly(function);
+	PreventCommandDuringRecovery(function);
+	PreventCommandIfParallelMode(function);
+	if (InSecurityRestrictedOperation())
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("cannot execute %s within security-restricted operation", function)));
+	transaction_touched();
+}
+
+void
+guard_take(const char *function)
+{
+	guard_write(function);
+	if (XactIsoLevel != XACT_READ_COMMITTED)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+						errmsg("cannot execute %s in a transaction of isolation level %s", function,
+							   XactIsoLevel == XACT_REPEATABLE_READ ? "repeatable read"
+							   : XactIsoLevel == XACT_SERIALIZABLE	? "serializable"
+																	: "read uncommitted"),
+						errhint("Take messages in a READ COMMITTED transaction; queen.ack() and queen.nack() work in every "
+								"isolation level.")));
+}
+
+} // namespace queen

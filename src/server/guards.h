@@ -1,0 +1,25 @@
+/*
+ * guards.h: where a call may run at all. All of these raise; none takes a lock.
+ */
+#ifndef QUEEN_SERVER_GUARDS_H
+#define QUEEN_SERVER_GUARDS_H
+
+#include "server/pg.h"
+
+namespace queen
+{
+
+/*
+ * Refuse a call that writes where the transaction may not: read-only (25006), on a standby (25006), in a parallel
+ * operation (25000), inside a security-restricted operation such as an index expression run by VACUUM (42501). Direct table access checks
+ * none of these by itself. Also notes that the transaction did something of ours, which PREPARE TRANSACTION asks.
+ *   function: the SQL name, as "queen.push()"
+ */
+void guard_write(const char *function);
+
+/* guard_write, and refuse any isolation level but READ COMMITTED (25000): for what takes messages. */
+void guard_take(const char *function);
+
+} // namespace queen
+
+#endif

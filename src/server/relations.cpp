@@ -1,0 +1,134 @@
+/*
+ * relations.cpp: own tables by name. See relations.h.
+ *
+ * Raises (but the invalidation callback does not). Locks: the tables, as asked. Runs in backends and workers.
+ */
+#include "server/relations.h"
+
+namespace queen
+{
+
+namespace
+{
+
+constexpr int table_count = (int) Table::count;
+constexpr int sequence_count = (int) Sequence::count;
+constexpr int name_count = table_count + sequence_count;
+
+/* in the order of the two enums */
+constexpr const char *const names[name_count] = {
+	"queues",		  "log_partitions", "log_starts",	"log_segments", "log_groups", "log_consumers", "log_cursors",
+	"dead_letters", "queue_ids",	  "partition_ids", "group_ids",	"dead_ids",
+};
+
+constinit Oid oids[name_count] = {};
+constinit bool oids_valid = false;
+
+/* Fill the cache; false when any of the relations is missing. */
+bool
+load_oids()
+{
+	Oid schema;
+
+	if (oids_valid)
+		return true;
+	schema = get_namespace_oid("queen", true);
+	if (!OidIsValid(schema))
+		return false;
+	for (int i = 0; i < name_count; i++)
+	{
+		oids[i] = get_relname_relid(names[i], schema);
+		if (!OidIsValid(oids[i]))
+			return false;
+	}
+	oids_valid = true;
+	return true;
+}
+
+[[noreturn]] void
+raise_missing()
+{
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("the tables of extension queen are not there"),
+					errhint("Was the extension dropped? CREATE EXTENSION queen makes them.")));
+	pg_unreachable();
+}
+
+} // namespace
+
+extern "C"
+{
+	/* Never raises. */
+	static void
+	queen_relcache_callback(Datum arg, Oid relid)
+	{
+		(void) arg;
+		if (!OidIsValid(relid))
+			oids_valid = false;
+		for (int i = 0; oids_valid && i < name_count; i++)
+			if (oids[i] == relid)
+				oids_valid = false;
+	}
+}
+
+void
+relations_init()
+{
+	CacheRegisterRelcacheCallback(queen_relcache_callback, (Datum) 0);
+}
+
+bool
+relations_exist()
+{
+	return load_oids();
+}
+
+Relation
+open_table(Table table, LOCKMODE mode)
+{
+	Relation rel;
+
+	if (!load_oids())
+		raise_missing();
+	/* a concurrent DROP EXTENSION can win between the look-up and the lock */
+	rel = try_table_open(oids[(int) table], mode);
+	if (rel == nullptr)
+		raise_missing();
+	return rel;
+}
+
+Relation
+open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode)
+{
+	List *indexes = RelationGetIndexList(table);
+	ListCell *cell;
+
+	foreach (cell, indexes)
+	{
+		Relation index = index_open(lfirst_oid(cell), mode);
+		Form_pg_index form = index->rd_index;
+		bool match = form->indisvalid && form->indnkeyatts == (int) key.size();
+
+		for (int i = 0; match && i < (int) key.size(); i++)
+			match = form->indkey.values[i] == key.begin()[i];
+		if (match)
+		{
+			list_free(indexes);
+			return index;
+		}
+		index_close(index, mode);
+	}
+	ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+					errmsg("table \"%s\" has no valid index on its key", RelationGetRelationName(table)),
+					errhint("REINDEX the table.")));
+	pg_unreachable();
+}
+
+int64
+next_id(Sequence sequence)
+{
+	if (!load_oids())
+		raise_missing();
+	return nextval_internal(oids[table_count + (int) sequence], false);
+}
+
+} // namespace queen

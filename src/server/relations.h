@@ -1,0 +1,56 @@
+/*
+ * relations.h: the extension's own tables, their indexes and sequences.
+ *
+ * Tables are opened by name in schema queen through a cache of oids that relcache invalidation clears; indexes are asked
+ * of the opened relation each time, so that REINDEX CONCURRENTLY never leaves a stale oid. Locks on tables are kept to
+ * the end of the transaction.
+ */
+#ifndef QUEEN_SERVER_RELATIONS_H
+#define QUEEN_SERVER_RELATIONS_H
+
+#include "server/pg.h"
+
+namespace queen
+{
+
+/* In the order in which a transaction locks them. */
+enum class Table : int
+{
+	queues,
+	log_partitions,
+	log_starts,
+	log_segments,
+	log_groups,
+	log_consumers,
+	log_cursors,
+	dead_letters,
+	count,
+};
+
+enum class Sequence : int
+{
+	queue_ids,
+	partition_ids,
+	group_ids,
+	dead_ids,
+	count,
+};
+
+/* Called once by _PG_init. */
+void relations_init();
+
+/* Are the tables there (the extension may have been dropped since the call that brought us here)? Takes no lock. */
+bool relations_exist();
+
+/* Open and lock an own table; 42P01 with a hint when the extension is gone. Close with table_close(rel, NoLock). */
+Relation open_table(Table table, LOCKMODE mode);
+
+/* Open the valid index whose key is exactly these columns. XX000 when there is none. Close with index_close(rel, NoLock). */
+Relation open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode);
+
+/* The next id of a sequence; raises 2200H when it is used up. */
+int64 next_id(Sequence sequence);
+
+} // namespace queen
+
+#endif

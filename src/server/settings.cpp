@@ -1,0 +1,112 @@
+/*
+ * settings.cpp: definitions of the settings. See settings.h.
+ *
+ * settings_init raises on a conflict. No locks. Runs in every process that loads the library.
+ */
+#include "server/settings.h"
+
+namespace queen
+{
+
+bool setting_auto_create = true;
+int setting_flush_timeout = 10000;
+
+namespace
+{
+
+constinit char *tenant_text = nullptr;
+constinit pg_uuid_t tenant = {};
+constinit bool preloaded = false;
+
+/* Parse the 36-character form that uuid_out prints (upper or lower case), without raising. */
+bool
+parse_uuid(const char *in, pg_uuid_t *out)
+{
+	int digits = 0;
+
+	if (strlen(in) != 36)
+		return false;
+	for (int i = 0; i < 36; i++)
+	{
+		char c = in[i];
+		int value;
+
+		if (i == 8 || i == 13 || i == 18 || i == 23)
+		{
+			if (c != '-')
+				return false;
+			continue;
+		}
+		if (c >= '0' && c <= '9')
+			value = c - '0';
+		else if (c >= 'a' && c <= 'f')
+			value = c - 'a' + 10;
+		else if (c >= 'A' && c <= 'F')
+			value = c - 'A' + 10;
+		else
+			return false;
+		if (digits % 2 == 0)
+			out->data[digits / 2] = (unsigned char) (value << 4);
+		else
+			out->data[digits / 2] |= (unsigned char) value;
+		digits++;
+	}
+	return true;
+}
+
+} // namespace
+
+extern "C"
+{
+	static bool
+	check_tenant(char **newval, void **extra, GucSource source)
+	{
+		pg_uuid_t parsed;
+
+		(void) extra;
+		(void) source;
+		if (*newval == nullptr || **newval == '\0' || parse_uuid(*newval, &parsed))
+			return true;
+		GUC_check_errdetail("A tenant is a uuid, as 123e4567-e89b-12d3-a456-426614174000, or empty.");
+		return false;
+	}
+
+	static void
+	assign_tenant(const char *newval, void *extra)
+	{
+		(void) extra;
+		if (newval == nullptr || !parse_uuid(newval, &tenant))
+			tenant = {};
+	}
+}
+
+const pg_uuid_t *
+setting_tenant()
+{
+	return &tenant;
+}
+
+bool
+setting_preloaded()
+{
+	return preloaded;
+}
+
+void
+settings_init()
+{
+	/* set in the postmaster, inherited by every process */
+	preloaded = process_shared_preload_libraries_in_progress;
+	DefineCustomBoolVariable("queen.auto_create", "Creates the queue that a push names when it is not there.",
+							 "Off: such a push is an error.", &setting_auto_create, /* bootValue= */ true, PGC_USERSET, 0,
+							 nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("queen.flush_timeout", "Bounds each wait for a lock while a commit writes its pushes.",
+							"statement_timeout does not run then. 0 waits without a bound.", &setting_flush_timeout,
+							/* bootValue= */ 10000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
+							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "", PGC_SUSET,
+							   0, check_tenant, assign_tenant, nullptr);
+	MarkGUCPrefixReserved("queen");
+}
+
+} // namespace queen

@@ -1,0 +1,29 @@
+/*
+ * settings.h: the extension's settings (GUCs). settings_init raises on a conflict; reading never does.
+ */
+#ifndef QUEEN_SERVER_SETTINGS_H
+#define QUEEN_SERVER_SETTINGS_H
+
+#include "server/pg.h"
+
+namespace queen
+{
+
+/* Create a queue that a push names and that is not there? */
+extern bool setting_auto_create;
+
+/* How long a commit's flush waits for a lock, milliseconds; 0 without a bound. */
+extern int setting_flush_timeout;
+
+/* The session's tenant (setting queen.tenant); the nil uuid when none is set. */
+const pg_uuid_t *setting_tenant();
+
+/* Was the library loaded by shared_preload_libraries? */
+bool setting_preloaded();
+
+/* Define all settings; called once by _PG_init. */
+void settings_init();
+
+} // namespace queen
+
+#endif

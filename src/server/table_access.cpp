@@ -1,0 +1,217 @@
+/*
+ * table_access.cpp: direct index and table access. See table_access.h.
+ *
+ * Raises. Locks: rows as asked; tables and indexes are locked by whoever opened them. Runs in backends and workers.
+ */
+#include "server/table_access.h"
+
+namespace queen
+{
+
+void
+index_scan_open(IndexScan *scan, Relation table, Relation index, Snapshot snapshot)
+{
+	scan->table = table;
+	scan->index = index;
+	scan->snapshot = snapshot;
+	scan->nkeys = 0;
+	scan->slot = table_slot_create(table, nullptr);
+	scan->desc = nullptr;
+	scan->context = CurrentMemoryContext;
+}
+
+void
+index_scan_reset_keys(IndexScan *scan)
+{
+	scan->nkeys = 0;
+}
+
+static void
+add_key(IndexScan *scan, AttrNumber column, StrategyNumber strategy, RegProcedure procedure, Oid collation, Datum value)
+{
+	Assert(scan->nkeys < max_scan_keys);
+	ScanKeyEntryInitialize(&scan->keys[scan->nkeys++], 0, column, strategy, InvalidOid, collation, procedure, value);
+}
+
+void
+index_scan_key_int8(IndexScan *scan, AttrNumber column, StrategyNumber strategy, int64 value)
+{
+	RegProcedure procedure = F_INT8EQ;
+
+	switch (strategy)
+	{
+		case BTLessStrategyNumber:
+			procedure = F_INT8LT;
+			break;
+		case BTLessEqualStrategyNumber:
+			procedure = F_INT8LE;
+			break;
+		case BTGreaterEqualStrategyNumber:
+			procedure = F_INT8GE;
+			break;
+		case BTGreaterStrategyNumber:
+			procedure = F_INT8GT;
+			break;
+		default:
+			break;
+	}
+	add_key(scan, column, strategy, procedure, InvalidOid, Int64GetDatum(value));
+}
+
+void
+index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value)
+{
+	add_key(scan, column, BTEqualStrategyNumber, F_TEXTEQ, C_COLLATION_OID, value);
+}
+
+void
+index_scan_key_uuid(IndexScan *scan, AttrNumber column, Datum value)
+{
+	add_key(scan, column, BTEqualStrategyNumber, F_UUID_EQ, InvalidOid, value);
+}
+
+void
+index_scan_start(IndexScan *scan)
+{
+	MemoryContext caller = MemoryContextSwitchTo(scan->context);
+
+	if (scan->desc == nullptr)
+		scan->desc = index_beginscan_compat(scan->table, scan->index, scan->snapshot, scan->nkeys);
+	else if (scan->desc->numberOfKeys != scan->nkeys)
+	{
+		index_endscan(scan->desc);
+		scan->desc = index_beginscan_compat(scan->table, scan->index, scan->snapshot, scan->nkeys);
+	}
+	index_rescan(scan->desc, scan->keys, scan->nkeys, nullptr, 0);
+	MemoryContextSwitchTo(caller);
+}
+
+bool
+index_scan_next(IndexScan *scan, ScanDirection direction)
+{
+	MemoryContext caller;
+	bool found;
+
+	CHECK_FOR_INTERRUPTS();
+	caller = MemoryContextSwitchTo(scan->context);
+	found = index_getnext_slot(scan->desc, direction, scan->slot);
+	MemoryContextSwitchTo(caller);
+	return found;
+}
+
+void
+index_scan_close(IndexScan *scan)
+{
+	if (scan->desc != nullptr)
+		index_endscan(scan->desc);
+	scan->desc = nullptr;
+	ExecDropSingleTupleTableSlot(scan->slot);
+}
+
+bool
+row_is_own(TupleTableSlot *slot)
+{
+	bool should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+	/* not the raw xmin: a frozen row's may be ours by coincidence, four billion transactions later */
+	bool own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+
+	if (should_free)
+		heap_freetuple(tuple);
+	return own;
+}
+
+RowOwner
+dirty_row_owner(const SnapshotData *dirty, TupleTableSlot *slot)
+{
+	/* the dirty snapshot reports no xmin for rows of our own transaction */
+	return TransactionIdIsValid(dirty->xmin) || row_is_own(slot) ? RowOwner::running : RowOwner::committed;
+}
+
+void
+table_writer_open(TableWriter *writer, Relation table, bool speculative)
+{
+	writer->table = table;
+	writer->estate = CreateExecutorState();
+	writer->rri = makeNode(ResultRelInfo);
+	/* range table index 0: there is no range table, and an era's move would look into it */
+	InitResultRelInfo(writer->rri, table, 0, nullptr, 0);
+	ExecOpenIndices(writer->rri, speculative);
+	writer->slot = table_slot_create(table, nullptr);
+}
+
+void
+table_writer_close(TableWriter *writer)
+{
+	ExecCloseIndices(writer->rri);
+	ExecDropSingleTupleTableSlot(writer->slot);
+	FreeExecutorState(writer->estate);
+}
+
+static void
+fill_slot(TableWriter *writer, const Datum *values, const bool *nulls)
+{
+	int columns = writer->slot->tts_tupleDescriptor->natts;
+
+	ExecClearTuple(writer->slot);
+	memcpy(writer->slot->tts_values, values, sizeof(Datum) * (size_t) columns);
+	memcpy(writer->slot->tts_isnull, nulls, sizeof(bool) * (size_t) columns);
+	ExecStoreVirtualTuple(writer->slot);
+}
+
+void
+table_writer_insert(TableWriter *writer, const Datum *values, const bool *nulls)
+{
+	fill_slot(writer, values, nulls);
+	simple_table_tuple_insert(writer->table, writer->slot);
+	exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, false, false, nullptr);
+	ResetPerTupleExprContext(writer->estate);
+}
+
+bool
+table_writer_insert_unless_exists(TableWriter *writer, const Datum *values, const bool *nulls)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	bool conflict = false;
+	uint32 token;
+
+	fill_slot(writer, values, nulls);
+	token = SpeculativeInsertionLockAcquire(xid);
+	table_tuple_insert_speculative(writer->table, writer->slot, GetCurrentCommandId(true), 0, nullptr, token);
+	exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, false, true, &conflict);
+	table_tuple_complete_speculative(writer->table, writer->slot, token, !conflict);
+	SpeculativeInsertionLockRelease(xid);
+	ResetPerTupleExprContext(writer->estate);
+	return !conflict;
+}
+
+void
+table_writer_update(TableWriter *writer, ItemPointer tid, const Datum *values, const bool *nulls)
+{
+	fill_slot(writer, values, nulls);
+	if (simple_table_tuple_update_compat(writer->table, tid, writer->slot, InvalidSnapshot))
+		exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, true, false, nullptr);
+	ResetPerTupleExprContext(writer->estate);
+	CommandCounterIncrement();
+}
+
+TM_Result
+lock_row(Relation table, ItemPointer tid, Snapshot snapshot, bool wait)
+{
+	TupleTableSlot *slot = table_slot_create(table, nullptr);
+	TM_FailureData failure;
+	TM_Result result;
+
+	result = table_tuple_lock(table, tid, snapshot, slot, GetCurrentCommandId(false), LockTupleExclusive,
+							  wait ? LockWaitBlock : LockWaitSkip, 0, &failure);
+	ExecDropSingleTupleTableSlot(slot);
+	return result;
+}
+
+Snapshot
+register_latest_snapshot()
+{
+	return RegisterSnapshot(GetLatestSnapshot());
+}
+
+} // namespace queen

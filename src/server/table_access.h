@@ -1,0 +1,88 @@
+/*
+ * table_access.h: rows by direct index access, without planner, SPI or permission checks.
+ *
+ * No plan can flip, no search_path matters. What SQL would check has to be checked by the caller: see guards.h. All of
+ * these raise; objects here are plain structs that an abort cleans up (resource owner, memory context).
+ */
+#ifndef QUEEN_SERVER_TABLE_ACCESS_H
+#define QUEEN_SERVER_TABLE_ACCESS_H
+
+#include "server/pg.h"
+
+namespace queen
+{
+
+inline constexpr int max_scan_keys = 3;
+
+/* An index scan that fetches whole rows. */
+struct IndexScan
+{
+	Relation table;
+	Relation index;
+	IndexScanDesc desc;
+	TupleTableSlot *slot;
+	ScanKeyData keys[max_scan_keys];
+	int nkeys;
+	Snapshot snapshot;
+	MemoryContext context; /* where the access method keeps its state: the one in which the scan was opened */
+};
+
+/* Open a scan with a snapshot that stays registered, or a dirty one that stays in place, until it is closed. */
+void index_scan_open(IndexScan *scan, Relation table, Relation index, Snapshot snapshot);
+
+/* Set the keys (key_int8 and the others, on index columns 1, 2, …) and start over. */
+void index_scan_start(IndexScan *scan);
+
+/* The next row into scan->slot; false at the end. */
+bool index_scan_next(IndexScan *scan, ScanDirection direction);
+
+void index_scan_close(IndexScan *scan);
+
+/* Append a key: column (of the index, from 1) compared with a value. */
+void index_scan_key_int8(IndexScan *scan, AttrNumber column, StrategyNumber strategy, int64 value);
+void index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value);
+void index_scan_key_uuid(IndexScan *scan, AttrNumber column, Datum value);
+void index_scan_reset_keys(IndexScan *scan);
+
+/* Who else is at a row that a dirty snapshot returned. */
+enum class RowOwner
+{
+	committed,
+	running, /* its inserter's transaction, ours included, has not ended */
+};
+RowOwner dirty_row_owner(const SnapshotData *dirty, TupleTableSlot *slot);
+
+/* Did this transaction insert the row? It may still be rolled back, however visible it is to us. */
+bool row_is_own(TupleTableSlot *slot);
+
+/* Inserts and updates rows of one table, all indexes included. */
+struct TableWriter
+{
+	Relation table;
+	EState *estate;
+	ResultRelInfo *rri;
+	TupleTableSlot *slot;
+};
+
+/* speculative: table_writer_insert_unless_exists will be used */
+void table_writer_open(TableWriter *writer, Relation table, bool speculative);
+void table_writer_close(TableWriter *writer);
+
+/* Insert; a duplicate key waits for the other inserter and raises, as INSERT does. */
+void table_writer_insert(TableWriter *writer, const Datum *values, const bool *nulls);
+
+/* Insert unless a unique key is taken, by a committed or a running transaction: then false, at once, nothing inserted. */
+bool table_writer_insert_unless_exists(TableWriter *writer, const Datum *values, const bool *nulls);
+
+/* Replace the row at tid, which this transaction has locked. Ends with CommandCounterIncrement. */
+void table_writer_update(TableWriter *writer, ItemPointer tid, const Datum *values, const bool *nulls);
+
+/* Lock the row version at tid, found with snapshot, FOR UPDATE. Waits only when asked to. */
+TM_Result lock_row(Relation table, ItemPointer tid, Snapshot snapshot, bool wait);
+
+/* The latest snapshot, registered; release with UnregisterSnapshot. */
+Snapshot register_latest_snapshot();
+
+} // namespace queen
+
+#endif
