@@ -20,7 +20,7 @@ class Uuid7Source
   public:
 	static constexpr std::size_t random_bytes = 10;
 
-	/* Would mint(now_ms, …) read its random bytes? True for the first id and whenever now_ms is later than the last id's. */
+	/* Would mint(now_ms, …) read its random bytes? For the first id, and when now_ms is later than the last id's. */
 	bool needs_random(std::uint64_t now_ms) const noexcept;
 
 	/*

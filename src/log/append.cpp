@@ -43,21 +43,42 @@ lock_partition(void *arg)
 	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
 }
 
+int64
+column_int8(TupleTableSlot *slot, SegmentColumn column)
+{
+	bool isnull;
+
+	return DatumGetInt64(slot_getattr(slot, column + 1, &isnull));
+}
+
 /* The newest segment's end and time, by a dirty look: rows of running transactions count. */
 Floor
 find_tail(Appender *appender, int64 partition_id)
 {
+	static constinit HintCache cache = {};
 	Floor floor = {0, DT_NOBEGIN};
 	IndexScan *scan = &appender->tail;
+	HintCache::Entry *hint = hint_cache_entry(&cache, partition_id, 0);
+	bool hinted = hint_cache_hit(hint, partition_id, 0);
+	bool found;
 
-	index_scan_reset_keys(scan);
-	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, partition_id);
-	index_scan_start(scan);
-	if (index_scan_next(scan, BackwardScanDirection))
+	do
+	{
+		index_scan_reset_keys(scan);
+		index_scan_key_int8(scan, 1, BTEqualStrategyNumber, partition_id);
+		if (hinted)
+			index_scan_key_int8(scan, 2, BTGreaterEqualStrategyNumber, hint->newest);
+		index_scan_start(scan);
+		found = index_scan_next(scan, BackwardScanDirection);
+		/* the segment that the hint was of may have been rolled back or deleted */
+	} while (!found && hinted && !(hinted = false));
+
+	if (found)
 	{
 		bool isnull;
 
-		floor.base = DatumGetInt64(slot_getattr(scan->slot, segment_col_end_offset + 1, &isnull)) + 1;
+		hint_cache_set(hint, partition_id, 0, column_int8(scan->slot, segment_col_base_offset));
+		floor.base = column_int8(scan->slot, segment_col_end_offset) + 1;
 		floor.created_at = DatumGetTimestampTz(slot_getattr(scan->slot, segment_col_created_at + 1, &isnull));
 		ExecClearTuple(scan->slot);
 	}

@@ -119,7 +119,11 @@ find_row(LogReader *reader)
 {
 	if (!reader->scanning_forward)
 	{
-		start_scan(reader, BTLessEqualStrategyNumber, reader->want);
+		/* mostly want is where a segment begins, and one entry is all that has to be looked at */
+		start_scan(reader, BTEqualStrategyNumber, reader->want);
+		if (index_scan_next(&reader->scan, ForwardScanDirection))
+			return true;
+		start_scan(reader, BTLessStrategyNumber, reader->want);
 		if (index_scan_next(&reader->scan, BackwardScanDirection) &&
 			column_int8(reader->scan.slot, segment_col_end_offset) >= reader->want)
 			return true;
@@ -200,9 +204,21 @@ log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 offset)
 
 	InitDirtySnapshot(dirty);
 	index_scan_open(&scan, segments->table, segments->index, &dirty);
+	/* a segment that reaches behind offset begins less than a segment's length before it, or behind it */
 	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
+	index_scan_key_int8(&scan, 2, BTGreaterStrategyNumber, offset);
 	index_scan_start(&scan);
-	empty = !index_scan_next(&scan, BackwardScanDirection) || column_int8(scan.slot, segment_col_end_offset) <= offset;
+	empty = !index_scan_next(&scan, ForwardScanDirection);
+	if (empty)
+	{
+		index_scan_reset_keys(&scan);
+		index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
+		index_scan_key_int8(&scan, 2, BTLessEqualStrategyNumber, offset);
+		index_scan_key_int8(&scan, 2, BTGreaterStrategyNumber, offset - core::segment_max_frames);
+		index_scan_start(&scan);
+		empty = !index_scan_next(&scan, BackwardScanDirection) ||
+				column_int8(scan.slot, segment_col_end_offset) <= offset;
+	}
 	index_scan_close(&scan);
 	return empty;
 }

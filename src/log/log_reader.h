@@ -64,8 +64,8 @@ bool log_reader_has_more(LogReader *reader);
 void log_reader_close(LogReader *reader);
 
 /*
- * Does the partition surely hold nothing behind an offset, neither visible nor on its way? One index probe; false proves
- * nothing.
+ * Does the partition surely hold nothing behind an offset, neither visible nor on its way? False proves nothing. Cheaper
+ * than a reader: no snapshot, and mostly no row.
  */
 bool log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 offset);
 

@@ -80,6 +80,40 @@ era_release_snapshot(EraHandle *handle)
 	handle->scan_open = false;
 }
 
+/* The newest era that the scan's snapshot sees, into the scan's slot. */
+static bool
+find_newest(EraHandle *handle)
+{
+	static constinit HintCache cache = {};
+	const EraTable *def = handle->def;
+	const int64 key2 = def->nkeys > 1 ? handle->keys[1] : 0;
+	HintCache::Entry *hint = hint_cache_entry(&cache, handle->keys[0], key2);
+	bool hinted = hint_cache_hit(hint, handle->keys[0], key2);
+	bool found;
+
+	do
+	{
+		index_scan_reset_keys(&handle->scan);
+		for (int i = 0; i < def->nkeys; i++)
+			index_scan_key_int8(&handle->scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
+		if (hinted)
+			index_scan_key_int8(&handle->scan, (AttrNumber) (def->nkeys + 1), BTGreaterEqualStrategyNumber, hint->newest);
+		index_scan_start(&handle->scan);
+		/* backwards: the newest era is the first entry, dead versions lie behind it */
+		found = index_scan_next(&handle->scan, BackwardScanDirection);
+		/* an era that was rolled back may have left too high a hint */
+	} while (!found && hinted && !(hinted = false));
+
+	if (found)
+	{
+		bool isnull;
+
+		hint_cache_set(hint, handle->keys[0], key2,
+					   DatumGetInt64(slot_getattr(handle->scan.slot, (AttrNumber) (era_column(def) + 1), &isnull)));
+	}
+	return found;
+}
+
 EraSeek
 era_seek(EraHandle *handle, std::initializer_list<int64> keys, Snapshot snapshot)
 {
@@ -91,11 +125,7 @@ era_seek(EraHandle *handle, std::initializer_list<int64> keys, Snapshot snapshot
 	era_release_snapshot(handle);
 	index_scan_open(&handle->scan, handle->state, handle->state_index, snapshot);
 	handle->scan_open = true;
-	for (int i = 0; i < def->nkeys; i++)
-		index_scan_key_int8(&handle->scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
-	index_scan_start(&handle->scan);
-	/* backwards: the newest era is the first entry, dead versions lie behind it */
-	if (!index_scan_next(&handle->scan, BackwardScanDirection))
+	if (!find_newest(handle))
 		return look_for_identity(handle);
 
 	slot_getallattrs(handle->scan.slot);

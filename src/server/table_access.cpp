@@ -108,6 +108,27 @@ index_scan_close(IndexScan *scan)
 	ExecDropSingleTupleTableSlot(scan->slot);
 }
 
+HintCache::Entry *
+hint_cache_entry(HintCache *cache, int64 key1, int64 key2)
+{
+	/* Fibonacci hashing: ids are dense, the product's high bits are spread */
+	uint64 mixed = ((uint64) key1 * UINT64CONST(31) + (uint64) key2) * UINT64CONST(0x9e3779b97f4a7c15);
+
+	return &cache->entries[(mixed >> 32) % HintCache::size];
+}
+
+bool
+hint_cache_hit(const HintCache::Entry *entry, int64 key1, int64 key2)
+{
+	return entry->key[0] == key1 && entry->key[1] == key2 && entry->newest > 0;
+}
+
+void
+hint_cache_set(HintCache::Entry *entry, int64 key1, int64 key2, int64 newest)
+{
+	*entry = {{key1, key2}, newest};
+}
+
 bool
 row_is_own(TupleTableSlot *slot)
 {

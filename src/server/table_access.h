@@ -44,6 +44,26 @@ void index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value);
 void index_scan_key_uuid(IndexScan *scan, AttrNumber column, Datum value);
 void index_scan_reset_keys(IndexScan *scan);
 
+/*
+ * A backend's memory of where the newest entry under a key was last seen. A btree scan reads all matching entries of a
+ * leaf page before it gives the first one, so a search for the newest that starts at a hint spares hundreds of dead or
+ * old ones. A hint is never trusted: whoever finds nothing at or behind it searches again without.
+ */
+struct HintCache
+{
+	static constexpr int size = 1024;
+	struct Entry
+	{
+		int64 key[2];
+		int64 newest;
+	} entries[size];
+};
+
+/* The entry for a key: entry->newest is a hint only when hint_cache_hit says so. Never raises. */
+HintCache::Entry *hint_cache_entry(HintCache *cache, int64 key1, int64 key2);
+bool hint_cache_hit(const HintCache::Entry *entry, int64 key1, int64 key2);
+void hint_cache_set(HintCache::Entry *entry, int64 key1, int64 key2, int64 newest);
+
 /* Who else is at a row that a dirty snapshot returned. */
 enum class RowOwner
 {
