@@ -184,6 +184,14 @@ flush_pushes()
 
 	if (push_buffer_count() == 0)
 		return;
+	/* a push locks a table, so only this transaction itself can have dropped them: its messages are gone with them */
+	if (!relations_exist())
+	{
+		push_buffer_reset(true);
+		return;
+	}
+	for (Table table : {Table::queues, Table::log_partitions, Table::log_starts, Table::log_segments})
+		lock_table(table, RowExclusiveLock);
 	context = AllocSetContextCreate(TopTransactionContext, "queen flush", ALLOCSET_DEFAULT_SIZES);
 	scratch = AllocSetContextCreate(context, "queen flush segment", ALLOCSET_DEFAULT_SIZES);
 	caller = MemoryContextSwitchTo(context);

@@ -104,7 +104,7 @@ lease_open(HeldLease *held, const pg_uuid_t *lease)
 		memcmp(&held->group.tenant, setting_tenant(), sizeof(pg_uuid_t)) != 0)
 		raise_lost(lease, "No consumer group has given it.");
 
-	for (;;)
+	for (int tries = 0;; tries++)
 	{
 		EraSeek found;
 
@@ -123,7 +123,7 @@ lease_open(HeldLease *held, const pg_uuid_t *lease)
 			if (lock_in_lease_time(held, lease) == EraLock::ok)
 				return LeaseState::held;
 		}
-		else if (found != EraSeek::stale)
+		else if (found != EraSeek::stale || tries > 10)
 			raise_lost(lease, "Its consumer group has no position in the partition.");
 		/* the row changed, or was born, since the snapshot: look again */
 		era_release_snapshot(&held->cursors);

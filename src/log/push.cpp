@@ -26,11 +26,19 @@ mint_message_id()
 	constexpr int64 epoch_difference_ms =
 		((int64) POSTGRES_EPOCH_JDATE - (int64) UNIX_EPOCH_JDATE) * SECS_PER_DAY * 1000;
 	uint64 now_ms = (uint64) (GetCurrentTimestamp() / 1000 + epoch_difference_ms);
-	uint8 random[core::Uuid7Source::random_bytes] = {};
+	static uint8 pool[64][core::Uuid7Source::random_bytes];
+	static constinit int left = 0;
 
-	if (message_ids.needs_random(now_ms) && !pg_strong_random(random, sizeof(random)))
-		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a message id")));
-	return message_ids.mint(now_ms, random);
+	if (!message_ids.needs_random(now_ms))
+		return message_ids.mint(now_ms, pool[0]);
+	/* the generator costs more by the call than by the byte */
+	if (left == 0)
+	{
+		if (!pg_strong_random(pool, sizeof(pool)))
+			ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a message id")));
+		left = lengthof(pool);
+	}
+	return message_ids.mint(now_ms, pool[--left]);
 }
 
 Datum
@@ -49,6 +57,8 @@ target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
 	Name queue = name_argument(fcinfo, queue_arg, "queue");
 	Name partition = name_argument(fcinfo, partition_arg, "partition");
 
+	/* from here on nobody else can drop the extension: tables that the flush misses were dropped by this transaction */
+	lock_table(Table::log_segments, RowExclusiveLock);
 	/* with auto_create off the error belongs to this call; the flush asks again, the queue may go meanwhile */
 	if (!setting_auto_create)
 	{

@@ -26,12 +26,10 @@ void
 guard_take(const char *function)
 {
 	guard_write(function);
-	if (XactIsoLevel != XACT_READ_COMMITTED)
+	if (IsolationUsesXactSnapshot())
 		ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 						errmsg("cannot execute %s in a transaction of isolation level %s", function,
-							   XactIsoLevel == XACT_REPEATABLE_READ ? "repeatable read"
-							   : XactIsoLevel == XACT_SERIALIZABLE	? "serializable"
-																	: "read uncommitted"),
+							   XactIsoLevel == XACT_REPEATABLE_READ ? "repeatable read" : "serializable"),
 						errhint("Take messages in a READ COMMITTED transaction; queen.ack() and queen.nack() work in every "
 								"isolation level.")));
 }

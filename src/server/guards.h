@@ -17,7 +17,7 @@ namespace queen
  */
 void guard_write(const char *function);
 
-/* guard_write, and refuse any isolation level but READ COMMITTED (25000): for what takes messages. */
+/* guard_write, and refuse an isolation level above READ COMMITTED (25000): for what takes messages. */
 void guard_take(const char *function);
 
 } // namespace queen

@@ -96,6 +96,12 @@ open_table(Table table, LOCKMODE mode)
 	return rel;
 }
 
+void
+lock_table(Table table, LOCKMODE mode)
+{
+	table_close(open_table(table, mode), NoLock);
+}
+
 Relation
 open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode)
 {

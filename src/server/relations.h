@@ -39,11 +39,14 @@ enum class Sequence : int
 /* Called once by _PG_init. */
 void relations_init();
 
-/* Are the tables there (the extension may have been dropped since the call that brought us here)? Takes no lock. */
+/* Are the tables there? Takes no lock. */
 bool relations_exist();
 
 /* Open and lock an own table; 42P01 with a hint when the extension is gone. Close with table_close(rel, NoLock). */
 Relation open_table(Table table, LOCKMODE mode);
+
+/* Lock an own table to the end of the transaction; 42P01 when the extension is gone. */
+void lock_table(Table table, LOCKMODE mode);
 
 /* Open the valid index whose key is exactly these columns. XX000 when there is none. Close with index_close(rel, NoLock). */
 Relation open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode);
