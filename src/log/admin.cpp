@@ -78,15 +78,19 @@ queen_create_queue(PG_FUNCTION_ARGS)
 	Name name;
 	QueueTable queues;
 	QueueRow row;
+	Jsonb *options;
 
 	guard_write("queen.create_queue()");
 	name = name_argument(fcinfo, 0, "queue");
 	check_kind(fcinfo, 1);
 	if (PG_ARGISNULL(2))
 		raise_null_argument("options");
+	options = PG_GETARG_JSONB_P(2);
 	queue_table_open(&queues, RowExclusiveLock);
-	(void) queue_ensure(&queues, setting_tenant(), name, true, &row);
-	queue_configure(&queues, setting_tenant(), name, PG_GETARG_JSONB_P(2), &row);
+	queue_ensure(&queues, setting_tenant(), name, true, &row);
+	/* calling it again and again writes nothing */
+	if (!JB_ROOT_IS_OBJECT(options) || JB_ROOT_COUNT(options) > 0)
+		queue_configure(&queues, setting_tenant(), name, options, &row);
 	queue_table_close(&queues);
 	PG_RETURN_VOID();
 }

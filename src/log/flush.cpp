@@ -19,25 +19,36 @@ namespace queen
 namespace
 {
 
-/* zstd's workspace for a level, kept for the backend's life */
-constinit void *workspace = nullptr;
-constinit Size workspace_size = 0;
-
-core::ByteBuffer
-encode_workspace(int level)
+/* zstd's state, kept for the backend's life: making one costs more than compressing a small segment. */
+struct CompressorCache
 {
+	void *workspace;
+	Size size;
+	core::Compressor *compressor;
+};
+
+constinit CompressorCache compressor_cache = {};
+
+/* Memory for a level into what segment_encode takes. */
+void
+use_compressor(int level, core::EncodeMemory *memory)
+{
+	CompressorCache *cache = &compressor_cache;
 	Size size = level == 0 ? 0 : core::segment_encode_workspace_size(level);
 
-	if (size > workspace_size)
+	if (size > cache->size)
 	{
-		if (workspace != nullptr)
-			pfree(workspace);
-		workspace = nullptr;
-		workspace_size = 0;
-		workspace = MemoryContextAlloc(TopMemoryContext, size);
-		workspace_size = size;
+		void *old = cache->workspace;
+
+		*cache = {};
+		if (old != nullptr)
+			pfree(old);
+		cache->workspace = MemoryContextAlloc(TopMemoryContext, size);
+		cache->size = size;
+		cache->compressor = core::compressor_make({(uint8 *) cache->workspace, size}, level);
 	}
-	return {(uint8 *) workspace, workspace_size};
+	memory->workspace = {(uint8 *) cache->workspace, cache->size};
+	memory->compressor = cache->compressor;
 }
 
 struct Target
@@ -59,7 +70,7 @@ encode(std::span<const core::Frame> frames, int level)
 	std::size_t size = 0;
 
 	memory.raw = {(uint8 *) MemoryContextAllocHuge(CurrentMemoryContext, raw_size), raw_size};
-	memory.workspace = encode_workspace(level);
+	use_compressor(level, &memory);
 	status = core::segment_encode(frames, level, memory, {(uint8 *) VARDATA(blob), bound}, size);
 	if (status != core::Status::ok)
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
@@ -138,7 +149,7 @@ bring_to_life(BufferedPartition **sorted, int count)
 		{
 			QueueRow row;
 
-			(void) queue_ensure(&queues, &queue->tenant, queue->name, setting_auto_create, &row);
+			queue_ensure(&queues, &queue->tenant, queue->name, setting_auto_create, &row);
 			queue_ids[i] = row.queue_id;
 			targets[i].compression = row.options.compression;
 		}

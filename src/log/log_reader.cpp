@@ -89,6 +89,7 @@ look_into_gap(LogReader *reader, int64 limit)
 	index_scan_open(&scan, reader->segments->table, reader->segments->index, &dirty);
 	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, reader->partition_id);
 	index_scan_key_int8(&scan, 2, BTLessStrategyNumber, limit);
+	index_scan_key_int8(&scan, 2, BTGreaterStrategyNumber, reader->want - core::segment_max_frames);
 	index_scan_start(&scan);
 	/* backwards, so that the last row met is the lowest, which decides */
 	while (index_scan_next(&scan, BackwardScanDirection))

@@ -110,14 +110,12 @@ raise_unknown_queue(Name name)
 	pg_unreachable();
 }
 
-/* One attempt to insert the row; false when somebody else was quicker. */
-static bool
+static void
 insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 {
 	TableWriter writer;
 	Datum values[queue_cols] = {};
 	bool nulls[queue_cols];
-	bool born;
 
 	memset(nulls, true, sizeof(nulls));
 	values[queue_col_id] = Int64GetDatum(next_id(Sequence::queue_ids));
@@ -128,17 +126,15 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 	for (int i = queue_col_id; i <= queue_col_created_at; i++)
 		nulls[i] = false;
 	table_writer_open(&writer, queues->table, true);
-	born = table_writer_insert_unless_exists(&writer, values, nulls);
+	/* false, somebody was quicker: the caller looks again */
+	(void) table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);
 	CommandCounterIncrement();
-	return born;
 }
 
-bool
+void
 queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row)
 {
-	bool born_here = false;
-
 	while (!queue_find(queues, tenant, name, row))
 	{
 		SnapshotData dirty;
@@ -154,9 +150,8 @@ queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_cr
 		birth = look_for_birth(&scan, &dirty, true, "queue", name_to_cstring(name));
 		index_scan_close(&scan);
 		if (birth == Birth::absent)
-			born_here = insert_queue(queues, tenant, name);
+			insert_queue(queues, tenant, name);
 	}
-	return born_here;
 }
 
 /* One attempt to change the options; false when the row changed meanwhile. */

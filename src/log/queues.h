@@ -74,9 +74,9 @@ void queue_row_from_slot(TupleTableSlot *slot, QueueRow *row);
 
 /*
  * Find the queue or bring it to life; a birth by another transaction that has not ended is waited for, at most
- * queen.flush_timeout (QN002). Raises 42704 when it is missing and may_create is false. True when it was born here.
+ * queen.flush_timeout (QN002). Raises 42704 when it is missing and may_create is false.
  */
-bool queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row);
+void queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row);
 
 /*
  * Merge options into a queue's, waiting for another transaction that changes them; row is what is in force then. 42704

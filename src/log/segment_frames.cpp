@@ -11,17 +11,20 @@ namespace queen
 namespace
 {
 
-/* zstd's workspace, the same for every segment, kept for the backend's life */
+/* zstd's state, the same for every segment, kept for the backend's life */
 constinit void *workspace = nullptr;
+constinit core::Decompressor *decompressor = nullptr;
 
-core::ByteBuffer
-decode_workspace()
+void
+use_decompressor(core::SegmentReader *reader, core::ByteBuffer scratch)
 {
-	Size size = core::segment_decode_workspace_size();
+	const Size size = core::segment_decode_workspace_size();
 
 	if (workspace == nullptr)
 		workspace = MemoryContextAlloc(TopMemoryContext, size);
-	return {(uint8 *) workspace, size};
+	if (decompressor == nullptr)
+		decompressor = core::decompressor_make({(uint8 *) workspace, size});
+	reader->set_memory(scratch, {(uint8 *) workspace, size}, decompressor);
 }
 
 [[noreturn]] void
@@ -64,7 +67,7 @@ segment_frames_open(SegmentFrames *frames, const LogReader *reader, int64 from, 
 		raise_corrupt(frames, psprintf("it holds %u messages, its row says %lld", info.frame_count,
 									   (long long) (reader->end - reader->base + 1)));
 	scratch = palloc_extended(Max(info.scratch_size, 1), MCXT_ALLOC_HUGE);
-	frames->reader.set_memory({(uint8 *) scratch, info.scratch_size}, decode_workspace());
+	use_decompressor(&frames->reader, {(uint8 *) scratch, info.scratch_size});
 	if (from > reader->base)
 		check(frames, frames->reader.skip((uint32) (from - reader->base)));
 	frames->next_offset = Max(from, reader->base);
