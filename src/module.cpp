@@ -8,9 +8,9 @@
 
 extern "C"
 {
-	PG_MODULE_MAGIC;
+PG_MODULE_MAGIC;
 
-	extern PGDLLEXPORT void _PG_init(void);
+extern PGDLLEXPORT void _PG_init(void);
 }
 
 extern "C" void

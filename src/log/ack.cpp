@@ -106,9 +106,14 @@ QUEEN_FUNCTION(queen_release)
 Datum
 queen_ack(PG_FUNCTION_ARGS)
 {
+	const bool all = PG_ARGISNULL(1);
+	const int64 up_to = all ? 0 : PG_GETARG_INT64(1);
+
 	guard_write("queen.ack()");
-	return Int64GetDatum(
-		complete(lease_argument(fcinfo, 0), PG_ARGISNULL(1), PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1)));
+	if (up_to < 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("up_to %lld is out of range", (long long) up_to), errhint("Offsets begin at 0.")));
+	return Int64GetDatum(complete(lease_argument(fcinfo, 0), all, up_to));
 }
 
 /* queen.ack_all(leases uuid[]) returns bigint */
@@ -145,10 +150,10 @@ queen_extend(PG_FUNCTION_ARGS)
 	guard_write("queen.extend()");
 	lease = lease_argument(fcinfo, 0);
 	if (lease_open(&held, lease) == LeaseState::completed)
-		ereport(ERROR, (errcode(errcode_lease_lost),
-						errmsg("lease %s is completed",
-							   DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)))),
-						errhint("Its messages were acknowledged: there is nothing left to extend.")));
+		ereport(ERROR,
+				(errcode(errcode_lease_lost),
+				 errmsg("lease %s is completed", DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)))),
+				 errhint("Its messages were acknowledged: there is nothing left to extend.")));
 	until = GetCurrentTimestamp() + lease_time_argument(fcinfo, 1, &held);
 	held.cursor.lease_until = Max(held.cursor.lease_until, until);
 	until = held.cursor.lease_until;

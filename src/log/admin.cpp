@@ -165,7 +165,9 @@ queen_status(PG_FUNCTION_ARGS)
 			"The setting queen.tenant of this session.", nullptr);
 	put_row(rsinfo, "queues", psprintf("%lld", (long long) count_queues()), "Queues of this tenant.", nullptr);
 	put_row(rsinfo, "auto_create", setting_auto_create ? "on" : "off",
-			setting_auto_create ? "A first push creates its queue." : "A push to a queue that is not there is an error.", nullptr);
+			setting_auto_create ? "A first push creates its queue."
+								: "A push to a queue that is not there is an error.",
+			nullptr);
 	put_row(rsinfo, "flush_timeout", psprintf("%d ms", setting_flush_timeout),
 			"Bound of each wait for a lock while a commit writes its pushes.",
 			setting_flush_timeout == 0 ? "Set queen.flush_timeout: 0 lets a commit wait without a bound." : nullptr);

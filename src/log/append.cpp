@@ -151,10 +151,11 @@ append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob,
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (partition_id >> 32), (uint32) partition_id, partition_lock_class);
 	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL &&
 		!run_with_timeout(setting_flush_timeout, false, lock_partition, &tag))
-		ereport(ERROR, (errcode(errcode_flush_timeout),
-						errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition_name, queue_name),
-						errdetail("Waited %d ms to write pushed messages (queen.flush_timeout).", setting_flush_timeout),
-						errhint("Try again.")));
+		ereport(ERROR,
+				(errcode(errcode_flush_timeout),
+				 errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition_name, queue_name),
+				 errdetail("Waited %d ms to write pushed messages (queen.flush_timeout).", setting_flush_timeout),
+				 errhint("Try again.")));
 
 	floor = find_tail(appender, partition_id);
 	raise_to_log_start(appender, partition_id, &floor);

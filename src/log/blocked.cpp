@@ -64,7 +64,8 @@ queen_stat_blocked(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		cursor_read_slot(slot, keys, &cursor);
-		if (!cursor.blocked || cursor.blocked_until <= now || !find_names(&queues, &partitions, keys[0], keys[1], &names))
+		if (!cursor.blocked || cursor.blocked_until <= now ||
+			!find_names(&queues, &partitions, keys[0], keys[1], &names))
 			continue;
 		values[0] = UUIDPGetDatum(&names.queue.tenant);
 		values[1] = CStringGetTextDatum(names.queue.name);

@@ -15,9 +15,9 @@ namespace
 
 enum class Look
 {
-	take,  /* the cursor is ours (or its birth is), the reader stands on the head's segment */
+	take,	 /* the cursor is ours (or its birth is), the reader stands on the head's segment */
 	give_up, /* the candidate has its verdict */
-	again, /* the row changed since the snapshot */
+	again,	 /* the row changed since the snapshot */
 };
 
 /* A claim under way. */
@@ -48,7 +48,8 @@ look_at_cursor(Claim *claim, Snapshot snapshot)
 
 	claim->cursor = {};
 	claim->is_new = false;
-	switch (era_seek(&claim->tables->cursors, {claim->candidate->partition_id, claim->request->group->group_id}, snapshot))
+	switch (
+		era_seek(&claim->tables->cursors, {claim->candidate->partition_id, claim->request->group->group_id}, snapshot))
 	{
 		case EraSeek::running:
 			return give_up(claim, Verdict::locked);
@@ -185,7 +186,8 @@ new_lease(const Claim *claim)
 	if (!pg_strong_random(&token.nonce, sizeof(token.nonce)))
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a lease")));
 	if (!core::lease_token_pack(token, lease))
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("partition or consumer group id is too large")));
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("partition or consumer group id is too large")));
 	return lease;
 }
 
@@ -204,7 +206,8 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 		core::Frame frame;
 		int64 offset;
 
-		segment_frames_open(&frames, &claim->reader, Max(claim->head, claim->reader.base), origin->queue, origin->partition);
+		segment_frames_open(&frames, &claim->reader, Max(claim->head, claim->reader.base), origin->queue,
+							origin->partition);
 		while (candidate->messages < limit && segment_frames_next(&frames, &frame, &offset))
 		{
 			message_sink_put(sink, origin, offset, claim->reader.created_at, &frame);
@@ -281,8 +284,8 @@ claim_tables_close(ClaimTables *tables)
 }
 
 void
-claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, bool first_of_call, Candidate *candidate,
-				MessageSink *sink)
+claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, bool first_of_call,
+				Candidate *candidate, MessageSink *sink)
 {
 	constexpr int tries = 3;
 	Claim claim = {};

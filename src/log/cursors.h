@@ -25,7 +25,7 @@ struct Cursor
 	bool has_last_lease = false;
 	core::Uuid last_lease{}; /* completed last */
 	int64 attempt_offset = -1;
-	int32 attempts = 0;		/* deliveries of the message at attempt_offset */
+	int32 attempts = 0;		 /* deliveries of the message at attempt_offset */
 	int64 delivered_to = -1; /* messages up to here, behind attempt_offset, were delivered once */
 	bool blocked = false;
 	TimestampTz blocked_until = 0;

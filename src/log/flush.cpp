@@ -73,8 +73,8 @@ encode(std::span<const core::Frame> frames, int level)
 	use_compressor(level, &memory);
 	status = core::segment_encode(frames, level, memory, {(uint8 *) VARDATA(blob), bound}, size);
 	if (status != core::Status::ok)
-		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-						errmsg("could not encode a segment: %s", core::status_name(status))));
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not encode a segment: %s", core::status_name(status))));
 	SET_VARSIZE(blob, VARHDRSZ + size);
 	return PointerGetDatum(blob);
 }

@@ -33,9 +33,10 @@ uuid_text(const pg_uuid_t *lease)
 [[noreturn]] void
 raise_lost(const pg_uuid_t *lease, const char *detail)
 {
-	ereport(ERROR, (errcode(errcode_lease_lost), errmsg("lease %s is lost", uuid_text(lease)), errdetail("%s", detail),
-					errhint("Roll back what was done for its messages: they are delivered again. Work that takes longer "
-							"needs a longer lease_time, or queen.extend() while it runs.")));
+	ereport(ERROR,
+			(errcode(errcode_lease_lost), errmsg("lease %s is lost", uuid_text(lease)), errdetail("%s", detail),
+			 errhint("Roll back what was done for its messages: they are delivered again. Work that takes longer "
+					 "needs a longer lease_time, or queen.extend() while it runs.")));
 	pg_unreachable();
 }
 
@@ -118,7 +119,8 @@ lease_open(HeldLease *held, const pg_uuid_t *lease)
 			{
 				if (cursor->has_last_lease && cursor->last_lease == uuid)
 					return LeaseState::completed;
-				raise_lost(lease, "Its messages were given back, or taken by another consumer after its time was over.");
+				raise_lost(lease,
+						   "Its messages were given back, or taken by another consumer after its time was over.");
 			}
 			if (lock_in_lease_time(held, lease) == EraLock::ok)
 				return LeaseState::held;

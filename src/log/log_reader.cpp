@@ -15,7 +15,8 @@ void
 segment_table_open(SegmentTable *segments)
 {
 	segments->table = open_table(Table::log_segments, AccessShareLock);
-	segments->index = open_index(segments->table, {segment_col_partition_id + 1, segment_col_base_offset + 1}, AccessShareLock);
+	segments->index =
+		open_index(segments->table, {segment_col_partition_id + 1, segment_col_base_offset + 1}, AccessShareLock);
 }
 
 void
@@ -217,8 +218,8 @@ log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 offset)
 		index_scan_key_int8(&scan, 2, BTLessEqualStrategyNumber, offset);
 		index_scan_key_int8(&scan, 2, BTGreaterStrategyNumber, offset - core::segment_max_frames);
 		index_scan_start(&scan);
-		empty = !index_scan_next(&scan, BackwardScanDirection) ||
-				column_int8(scan.slot, segment_col_end_offset) <= offset;
+		empty =
+			!index_scan_next(&scan, BackwardScanDirection) || column_int8(scan.slot, segment_col_end_offset) <= offset;
 	}
 	index_scan_close(&scan);
 	return empty;

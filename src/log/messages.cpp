@@ -86,8 +86,8 @@ message_sink_open(MessageSink *sink, FunctionCallInfo fcinfo, bool sorted)
 		Oid collations[] = {C_COLLATION_OID, InvalidOid};
 		bool nulls_first[] = {false, false};
 
-		sink->sort = tuplesort_begin_heap(sink->rsinfo->setDesc, 2, columns, operators, collations, nulls_first, work_mem,
-										  nullptr, TUPLESORT_NONE);
+		sink->sort = tuplesort_begin_heap(sink->rsinfo->setDesc, 2, columns, operators, collations, nulls_first,
+										  work_mem, nullptr, TUPLESORT_NONE);
 		sink->slot = MakeSingleTupleTableSlot(sink->rsinfo->setDesc, &TTSOpsVirtual);
 	}
 }

@@ -174,10 +174,10 @@ queen_nack(PG_FUNCTION_ARGS)
 	lease = lease_argument(fcinfo, 0);
 	nack_arguments(fcinfo, &args);
 	if (lease_open(&held, lease) == LeaseState::completed)
-		ereport(ERROR, (errcode(errcode_lease_lost),
-						errmsg("lease %s is completed",
-							   DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)))),
-						errhint("Its messages were acknowledged or went to the dead letters.")));
+		ereport(ERROR,
+				(errcode(errcode_lease_lost),
+				 errmsg("lease %s is completed", DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)))),
+				 errhint("Its messages were acknowledged or went to the dead letters.")));
 	dead = fail(&held, &args);
 	lease_close(&held);
 	return CStringGetTextDatum(dead ? "dead" : "retry");

@@ -129,8 +129,8 @@ partition_ensure(PartitionTable *partitions, int64 queue_id, Name name, Partitio
 }
 
 int
-partition_page(PartitionTable *partitions, int64 queue_id, int64 first, int64 last, Snapshot snapshot, PartitionRow *rows,
-			   int count)
+partition_page(PartitionTable *partitions, int64 queue_id, int64 first, int64 last, Snapshot snapshot,
+			   PartitionRow *rows, int count)
 {
 	IndexScan scan;
 	int found = 0;

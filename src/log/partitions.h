@@ -41,8 +41,8 @@ void partition_ensure(PartitionTable *partitions, int64 queue_id, Name name, Par
  * Walk a queue's partitions in id order: up to count rows with first <= partition_id <= last into rows, with the
  * snapshot given (registered). Returns how many there are.
  */
-int partition_page(PartitionTable *partitions, int64 queue_id, int64 first, int64 last, Snapshot snapshot, PartitionRow *rows,
-				   int count);
+int partition_page(PartitionTable *partitions, int64 queue_id, int64 first, int64 last, Snapshot snapshot,
+				   PartitionRow *rows, int count);
 
 /* How many partitions a queue has. */
 int64 partition_count(PartitionTable *partitions, int64 queue_id);

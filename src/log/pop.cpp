@@ -69,10 +69,11 @@ pop_arguments(FunctionCallInfo fcinfo, PopArguments *args)
 void
 check_in(const Candidate *candidate)
 {
-	ereport(DEBUG2, (errmsg_internal("queen: partition %lld \"%s\": %s%s, %lld messages", (long long) candidate->partition_id,
-									 candidate->name, verdict_name(candidate->verdict),
-									 candidate->verdict == Verdict::took && candidate->drained ? " and drained" : "",
-									 (long long) candidate->messages)));
+	ereport(DEBUG2,
+			(errmsg_internal("queen: partition %lld \"%s\": %s%s, %lld messages", (long long) candidate->partition_id,
+							 candidate->name, verdict_name(candidate->verdict),
+							 candidate->verdict == Verdict::took && candidate->drained ? " and drained" : "",
+							 (long long) candidate->messages)));
 }
 
 /* Walk candidates until the budget is used up. */
@@ -161,8 +162,7 @@ queen_peek(PG_FUNCTION_ARGS)
 
 	if (from < 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("from_offset %lld is out of range", (long long) from),
-						errhint("Offsets begin at 0.")));
+						errmsg("from_offset %lld is out of range", (long long) from), errhint("Offsets begin at 0.")));
 	message_sink_open(&sink, fcinfo, false);
 	queue_table_open(&queues, AccessShareLock);
 	if (!queue_find(&queues, setting_tenant(), queue_name, &queue))

@@ -35,7 +35,8 @@ mint_message_id()
 	if (left == 0)
 	{
 		if (!pg_strong_random(pool, sizeof(pool)))
-			ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a message id")));
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a message id")));
 		left = lengthof(pool);
 	}
 	return message_ids.mint(now_ms, pool[--left]);

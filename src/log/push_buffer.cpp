@@ -167,8 +167,8 @@ note_savepoint()
 		int space = Max(16, n * 2);
 		Size size = sizeof(Savepoint) * (Size) space;
 
-		buffer.savepoints = (Savepoint *) (n == 0 ? MemoryContextAlloc(buffer.context, size)
-												  : repalloc(buffer.savepoints, size));
+		buffer.savepoints =
+			(Savepoint *) (n == 0 ? MemoryContextAlloc(buffer.context, size) : repalloc(buffer.savepoints, size));
 		buffer.savepoint_space = space;
 	}
 	buffer.savepoints[n] = {id, buffer.count};
@@ -242,8 +242,8 @@ push_buffer_sorted(int *count)
 {
 	HASH_SEQ_STATUS scan;
 	PartitionEntry *entry;
-	BufferedPartition **sorted =
-		(BufferedPartition **) palloc(sizeof(BufferedPartition *) * (Size) (hash_get_num_entries(buffer.partitions) + 1));
+	BufferedPartition **sorted = (BufferedPartition **) palloc(sizeof(BufferedPartition *) *
+															   (Size) (hash_get_num_entries(buffer.partitions) + 1));
 	int n = 0;
 
 	hash_seq_init(&scan, buffer.partitions);

@@ -32,8 +32,8 @@ value_kind(const JsonbValue *value)
 [[noreturn]] void
 raise_option_type(const char *option, const JsonbValue *value, const char *expected)
 {
-	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"%s\" must not be %s", option, value_kind(value)),
-					errhint("It is %s.", expected)));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("option \"%s\" must not be %s", option, value_kind(value)), errhint("It is %s.", expected)));
 	pg_unreachable();
 }
 
@@ -119,8 +119,9 @@ compression_option(const JsonbValue *value)
 		return level;
 	if (sscanf(text, "zstd:%d%c", &level, &extra) == 1 && level >= 1 && level <= 19)
 		return level;
-	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"compression\" has no value \"%s\"", text),
-					errhint("It is \"none\", \"zstd\", or \"zstd:1\" to \"zstd:19\".")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"compression\" has no value \"%s\"", text),
+			 errhint("It is \"none\", \"zstd\", or \"zstd:1\" to \"zstd:19\".")));
 	pg_unreachable();
 }
 
@@ -195,7 +196,7 @@ queue_options_merge(Jsonb *options, Datum *values, bool *nulls)
 	JsonbIterator *iterator;
 	JsonbIteratorToken token;
 	JsonbValue value;
-	char *option = nullptr;
+	char *option = pstrdup("");
 
 	if (!JB_ROOT_IS_OBJECT(options))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("options must be a JSON object"),
@@ -222,7 +223,8 @@ queue_options_jsonb(const QueueOptions *options)
 	number.val.numeric = int64_to_numeric(options->max_deliveries);
 	push_pair(&state, "max_deliveries", &number);
 	push_string(&state, "retry_delay",
-				options->retry_delay == retry_exponential ? pstrdup("exponential") : interval_text(options->retry_delay));
+				options->retry_delay == retry_exponential ? pstrdup("exponential")
+														  : interval_text(options->retry_delay));
 	push_string(&state, "compression",
 				options->compression == 0 ? pstrdup("none") : psprintf("zstd:%d", options->compression));
 	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));

@@ -104,9 +104,8 @@ queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row)
 void
 raise_unknown_queue(Name name)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name_to_cstring(name)),
-			 errhint("Create it with queen.create_queue(), or by a first push with queen.auto_create on.")));
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("queue \"%s\" does not exist", name_to_cstring(name)),
+					errhint("Create it with queen.create_queue(), or by a first push with queen.auto_create on.")));
 	pg_unreachable();
 }
 

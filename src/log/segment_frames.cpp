@@ -47,7 +47,8 @@ check(const SegmentFrames *frames, core::Status status)
 } // namespace
 
 void
-segment_frames_open(SegmentFrames *frames, const LogReader *reader, int64 from, const char *queue, const char *partition)
+segment_frames_open(SegmentFrames *frames, const LogReader *reader, int64 from, const char *queue,
+					const char *partition)
 {
 	MemoryContext caller;
 	core::SegmentInfo info;

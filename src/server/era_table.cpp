@@ -97,7 +97,8 @@ find_newest(EraHandle *handle)
 		for (int i = 0; i < def->nkeys; i++)
 			index_scan_key_int8(&handle->scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
 		if (hinted)
-			index_scan_key_int8(&handle->scan, (AttrNumber) (def->nkeys + 1), BTGreaterEqualStrategyNumber, hint->newest);
+			index_scan_key_int8(&handle->scan, (AttrNumber) (def->nkeys + 1), BTGreaterEqualStrategyNumber,
+								hint->newest);
 		index_scan_start(&handle->scan);
 		/* backwards: the newest era is the first entry, dead versions lie behind it */
 		found = index_scan_next(&handle->scan, BackwardScanDirection);
@@ -155,9 +156,8 @@ era_lock(EraHandle *handle, bool wait)
 		case TM_Invisible:
 			break;
 	}
-	ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-					errmsg("unexpected result %d of a row lock in table \"%s\"", (int) result,
-						   RelationGetRelationName(handle->state))));
+	ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result %d of a row lock in table \"%s\"",
+															(int) result, RelationGetRelationName(handle->state))));
 	pg_unreachable();
 }
 

@@ -18,8 +18,8 @@ raise_null_argument(const char *what)
 void
 raise_unsupported_argument(const char *what, const char *hint)
 {
-	ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("%s is not supported by this version of queen", what),
-					errhint("%s", hint)));
+	ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					errmsg("%s is not supported by this version of queen", what), errhint("%s", hint)));
 	pg_unreachable();
 }
 
@@ -55,17 +55,18 @@ name_from_text(const text *value, const char *what)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", what),
 						errhint("A name has 1 to %d bytes.", max_name_bytes)));
 	if (name.size > max_name_bytes)
-		ereport(ERROR, (errcode(ERRCODE_NAME_TOO_LONG), errmsg("%s \"%s\" is too long", what, printable(name)),
-						errdetail("It has %d bytes.", name.size), errhint("A name has 1 to %d bytes.", max_name_bytes)));
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG), errmsg("%s \"%s\" is too long", what, printable(name)),
+				 errdetail("It has %d bytes.", name.size), errhint("A name has 1 to %d bytes.", max_name_bytes)));
 	for (int i = 0; i < name.size; i++)
 	{
 		unsigned char c = (unsigned char) name.data[i];
 
 		if (c < 0x20 || c == 0x7f)
-			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							errmsg("%s \"%s\" contains a control character", what, printable(name)),
-							errdetail("Byte %d is 0x%02x.", i + 1, c),
-							errhint("Any other character is allowed in a name.")));
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s \"%s\" contains a control character", what, printable(name)),
+					 errdetail("Byte %d is 0x%02x.", i + 1, c), errhint("Any other character is allowed in a name.")));
 	}
 	return name;
 }
@@ -112,7 +113,8 @@ interval_in_range(const Interval *interval, const char *what, int64 least, int64
 {
 	int64 days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
 	int64 total = 0;
-	bool overflow = pg_mul_s64_overflow(days, USECS_PER_DAY, &total) || pg_add_s64_overflow(total, interval->time, &total);
+	bool overflow =
+		pg_mul_s64_overflow(days, USECS_PER_DAY, &total) || pg_add_s64_overflow(total, interval->time, &total);
 
 	if (overflow || total < least || total > most)
 	{

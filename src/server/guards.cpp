@@ -27,11 +27,12 @@ guard_take(const char *function)
 {
 	guard_write(function);
 	if (IsolationUsesXactSnapshot())
-		ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-						errmsg("cannot execute %s in a transaction of isolation level %s", function,
-							   XactIsoLevel == XACT_REPEATABLE_READ ? "repeatable read" : "serializable"),
-						errhint("Take messages in a READ COMMITTED transaction; queen.ack() and queen.nack() work in every "
-								"isolation level.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot execute %s in a transaction of isolation level %s", function,
+						XactIsoLevel == XACT_REPEATABLE_READ ? "repeatable read" : "serializable"),
+				 errhint("Take messages in a READ COMMITTED transaction; queen.ack() and queen.nack() work in every "
+						 "isolation level.")));
 }
 
 } // namespace queen

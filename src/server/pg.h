@@ -73,11 +73,11 @@ extern "C"
  * Declare and register a function that SQL calls. Only these, _PG_init and the module's magic are exported: the library
  * is built with hidden visibility.
  */
-#define QUEEN_FUNCTION(name)                                                                                           \
-	extern "C"                                                                                                         \
-	{                                                                                                                  \
-		extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS);                                                               \
-		PG_FUNCTION_INFO_V1(name);                                                                                     \
+#define QUEEN_FUNCTION(name)                         \
+	extern "C"                                       \
+	{                                                \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
+	PG_FUNCTION_INFO_V1(name);                       \
 	}
 
 #endif

@@ -17,8 +17,8 @@ constexpr int name_count = table_count + sequence_count;
 
 /* in the order of the two enums */
 constexpr const char *const names[name_count] = {
-	"queues",		  "log_partitions", "log_starts",	"log_segments", "log_groups", "log_consumers", "log_cursors",
-	"dead_letters", "queue_ids",	  "partition_ids", "group_ids",	"dead_ids",
+	"queues",	   "log_partitions", "log_starts", "log_segments",	"log_groups", "log_consumers",
+	"log_cursors", "dead_letters",	 "queue_ids",  "partition_ids", "group_ids",  "dead_ids",
 };
 
 constinit Oid oids[name_count] = {};
@@ -57,17 +57,17 @@ raise_missing()
 
 extern "C"
 {
-	/* Never raises. */
-	static void
-	queen_relcache_callback(Datum arg, Oid relid)
-	{
-		(void) arg;
-		if (!OidIsValid(relid))
+/* Never raises. */
+static void
+queen_relcache_callback(Datum arg, Oid relid)
+{
+	(void) arg;
+	if (!OidIsValid(relid))
+		oids_valid = false;
+	for (int i = 0; oids_valid && i < name_count; i++)
+		if (oids[i] == relid)
 			oids_valid = false;
-		for (int i = 0; oids_valid && i < name_count; i++)
-			if (oids[i] == relid)
-				oids_valid = false;
-	}
+}
 }
 
 void

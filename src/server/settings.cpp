@@ -58,26 +58,26 @@ parse_uuid(const char *in, pg_uuid_t *out)
 
 extern "C"
 {
-	static bool
-	check_tenant(char **newval, void **extra, GucSource source)
-	{
-		pg_uuid_t parsed;
+static bool
+check_tenant(char **newval, void **extra, GucSource source)
+{
+	pg_uuid_t parsed;
 
-		(void) extra;
-		(void) source;
-		if (*newval == nullptr || **newval == '\0' || parse_uuid(*newval, &parsed))
-			return true;
-		GUC_check_errdetail("A tenant is a uuid, as 123e4567-e89b-12d3-a456-426614174000, or empty.");
-		return false;
-	}
+	(void) extra;
+	(void) source;
+	if (*newval == nullptr || **newval == '\0' || parse_uuid(*newval, &parsed))
+		return true;
+	GUC_check_errdetail("A tenant is a uuid, as 123e4567-e89b-12d3-a456-426614174000, or empty.");
+	return false;
+}
 
-	static void
-	assign_tenant(const char *newval, void *extra)
-	{
-		(void) extra;
-		if (newval == nullptr || !parse_uuid(newval, &tenant))
-			tenant = {};
-	}
+static void
+assign_tenant(const char *newval, void *extra)
+{
+	(void) extra;
+	if (newval == nullptr || !parse_uuid(newval, &tenant))
+		tenant = {};
+}
 }
 
 const pg_uuid_t *
@@ -98,14 +98,14 @@ settings_init()
 	/* set in the postmaster, inherited by every process */
 	preloaded = process_shared_preload_libraries_in_progress;
 	DefineCustomBoolVariable("queen.auto_create", "Creates the queue that a push names when it is not there.",
-							 "Off: such a push is an error.", &setting_auto_create, /* bootValue= */ true, PGC_USERSET, 0,
-							 nullptr, nullptr, nullptr);
+							 "Off: such a push is an error.", &setting_auto_create, /* bootValue= */ true, PGC_USERSET,
+							 0, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("queen.flush_timeout", "Bounds each wait for a lock while a commit writes its pushes.",
 							"statement_timeout does not run then. 0 waits without a bound.", &setting_flush_timeout,
 							/* bootValue= */ 10000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
-							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "", PGC_SUSET,
-							   0, check_tenant, assign_tenant, nullptr);
+							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "",
+							   PGC_SUSET, 0, check_tenant, assign_tenant, nullptr);
 	MarkGUCPrefixReserved("queen");
 }
 

@@ -14,7 +14,8 @@ run_with_timeout(int timeout_ms, bool respect_lock_timeout, void (*fn)(void *), 
 {
 	const int saved_timeout = LockTimeout;
 	MemoryContext context = CurrentMemoryContext;
-	const bool theirs_is_less = respect_lock_timeout && saved_timeout > 0 && (timeout_ms == 0 || saved_timeout < timeout_ms);
+	const bool theirs_is_less =
+		respect_lock_timeout && saved_timeout > 0 && (timeout_ms == 0 || saved_timeout < timeout_ms);
 	volatile bool in_time = true;
 
 	if (!theirs_is_less)

@@ -41,56 +41,56 @@ void
 refuse_prepare()
 {
 	if (touched)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("cannot PREPARE a transaction that has used queen"),
-						errhint("Commit it in one phase.")));
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("cannot PREPARE a transaction that has used queen"),
+				 errhint("Commit it in one phase.")));
 }
 
 } // namespace
 
 extern "C"
 {
-	static void
-	queen_xact_callback(XactEvent event, void *arg)
+static void
+queen_xact_callback(XactEvent event, void *arg)
+{
+	(void) arg;
+	switch (event)
 	{
-		(void) arg;
-		switch (event)
-		{
-			case XACT_EVENT_PRE_COMMIT:
-				flush_all();
-				break;
-			case XACT_EVENT_PRE_PREPARE:
-				refuse_prepare();
-				break;
-			case XACT_EVENT_COMMIT:
-				end_all(true);
-				break;
-			case XACT_EVENT_ABORT:
-			case XACT_EVENT_PREPARE:
-				end_all(false);
-				break;
-			case XACT_EVENT_PARALLEL_PRE_COMMIT:
-			case XACT_EVENT_PARALLEL_COMMIT:
-			case XACT_EVENT_PARALLEL_ABORT:
-				/* a parallel worker can have called nothing of ours that writes */
-				break;
-		}
+		case XACT_EVENT_PRE_COMMIT:
+			flush_all();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			refuse_prepare();
+			break;
+		case XACT_EVENT_COMMIT:
+			end_all(true);
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			end_all(false);
+			break;
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			/* a parallel worker can have called nothing of ours that writes */
+			break;
 	}
+}
 
-	static void
-	queen_subxact_callback(SubXactEvent event, SubTransactionId self, SubTransactionId parent, void *arg)
+static void
+queen_subxact_callback(SubXactEvent event, SubTransactionId self, SubTransactionId parent, void *arg)
+{
+	(void) arg;
+	for (const TransactionParticipant *p : participants)
 	{
-		(void) arg;
-		for (const TransactionParticipant *p : participants)
-		{
-			if (p == nullptr)
-				continue;
-			if (event == SUBXACT_EVENT_COMMIT_SUB && p->sub_committed != nullptr)
-				p->sub_committed(self, parent);
-			else if (event == SUBXACT_EVENT_ABORT_SUB && p->sub_aborted != nullptr)
-				p->sub_aborted(self);
-		}
+		if (p == nullptr)
+			continue;
+		if (event == SUBXACT_EVENT_COMMIT_SUB && p->sub_committed != nullptr)
+			p->sub_committed(self, parent);
+		else if (event == SUBXACT_EVENT_ABORT_SUB && p->sub_aborted != nullptr)
+			p->sub_aborted(self);
 	}
+}
 }
 
 void

@@ -164,8 +164,7 @@ TEST(SegmentHostile, TrailingBytes)
 TEST(SegmentHostile, HeaderFieldsWithARightSum)
 {
 	const Bytes good = samples()[1];
-	const auto changed = [&good](std::size_t offset, std::uint16_t value)
-	{
+	const auto changed = [&good](std::size_t offset, std::uint16_t value) {
 		Bytes blob = good;
 
 		core::store_le(blob.data() + offset, value);
@@ -331,8 +330,7 @@ TEST(SegmentHostile, WhatZstdRefuses)
 	raw.resize(block.size() + 1024);
 	packed.resize(ZSTD_compress(packed.data(), packed.size(), raw.data(), raw.size(), 3));
 	const auto length = static_cast<std::uint32_t>(raw.size());
-	const auto status = [](std::uint32_t raw_length, const Bytes &stored)
-	{
+	const auto status = [](std::uint32_t raw_length, const Bytes &stored) {
 		std::vector<OwnedFrame> out;
 
 		return decode(forge(1, {{1, Codec::zstd, raw_length, stored}}), out);

@@ -386,12 +386,10 @@ TEST(Segment, ThreadsShareNothing)
 	std::vector<std::thread> threads;
 
 	for (std::uint64_t seed = 0; seed < 4; seed++)
-		threads.emplace_back(
-			[seed]
-			{
-				for (int level : {0, 1, 3})
-					expect_round_trip(batch(500, 300, seed), level);
-			});
+		threads.emplace_back([seed] {
+			for (int level : {0, 1, 3})
+				expect_round_trip(batch(500, 300, seed), level);
+		});
 	for (std::thread &thread : threads)
 		thread.join();
 }

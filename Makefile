@@ -1,0 +1,150 @@
+# Makefile: builds queen.so and queen--1.0.sql with PGXS; every other goal is a script in tools/.
+#
+#   make                       build against the server that PG_CONFIG names
+#   make install               into that server (DESTDIR works)
+#   make installcheck          pg_regress and isolation tests on a running server that has test/regress.conf's settings
+#   make demo check bench      on a private copy of the server, as root or not; install what is missing with apt first
+#   make lint tidy format unit the parts
+#
+# Variables: PG_CONFIG or PG_MAJOR (which server), CXX (g++ or clang++), WERROR=1 (warnings are errors: CI),
+# and for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh).
+
+script_goals := demo check bench lint tidy format unit help
+
+ifneq ($(filter $(script_goals),$(MAKECMDGOALS)),)
+
+# ---- goals that are scripts: nothing of PostgreSQL is needed to read this half, the scripts install it first ----
+
+.NOTPARALLEL:
+.PHONY: $(MAKECMDGOALS)
+
+check:
+	@tools/check.sh
+
+demo:
+	@tools/need.sh demo
+	@tools/with_server.sh demo/demo.sh
+
+bench:
+	@tools/need.sh bench
+	@tools/with_server.sh bench/run.sh
+
+lint:
+	@tools/need.sh lint
+	@tools/lint.sh
+
+tidy:
+	@tools/need.sh lint
+	@tools/tidy.sh
+
+format:
+	@tools/need.sh lint
+	@tools/format.sh
+
+unit:
+	@tools/need.sh test
+	+@$(MAKE) --no-print-directory -C test/unit check
+
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
+
+# "make all check": the other goals need the other half of this file
+$(filter-out $(script_goals),$(MAKECMDGOALS)):
+	+@$(MAKE) --no-print-directory $@
+
+else
+
+# ---- goals of PGXS ----
+
+here := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
+
+# Debian's /usr/bin/pg_config is a wrapper that answers for the newest version, so the versioned one is named.
+ifndef PG_CONFIG
+ifdef PG_MAJOR
+PG_CONFIG := /usr/lib/postgresql/$(PG_MAJOR)/bin/pg_config
+else
+PG_CONFIG := $(firstword $(wildcard /usr/lib/postgresql/15/bin/pg_config) pg_config)
+endif
+endif
+
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+ifeq ($(wildcard $(PGXS)),)
+$(error no PGXS from "$(PG_CONFIG) --pgxs": name another server with PG_CONFIG=, or install one with "tools/need.sh build")
+endif
+
+EXTENSION = queen
+MODULE_big = queen
+
+# The install script, in this order. A file in sql/ that is not named here is an error, and so is the reverse.
+SQL_FILES = sql/00_header.sql \
+	sql/10_tables.sql \
+	sql/20_types.sql \
+	sql/30_admin.sql \
+	sql/40_push.sql \
+	sql/50_pop.sql \
+	sql/60_ack.sql \
+	sql/70_views.sql \
+	sql/90_grants.sql
+
+DATA_built = queen--1.0.sql
+DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql))
+
+sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp))
+OBJS = $(sources:%.cpp=build/obj/%.o)
+SHLIB_LINK += -lzstd
+
+REGRESS = $(basename $(notdir $(sort $(wildcard $(here)/test/sql/*.sql))))
+REGRESS_OPTS = --inputdir=$(here)/test --outputdir=build/installcheck
+ISOLATION = $(basename $(notdir $(sort $(wildcard $(here)/test/specs/*.spec))))
+ISOLATION_OPTS = --inputdir=$(here)/test --outputdir=build/installcheck
+
+EXTRA_CLEAN = build
+
+# No bitcode: PGXS would compile it without our flags, and inlining our functions gains nothing.
+override with_llvm = no
+include $(here)/mk/cxx.mk
+PG_CXXFLAGS = $(queen_cxxflags)
+include $(PGXS)
+# PGXS would link with CC
+override COMPILER = $(CXX) $(CXXFLAGS)
+
+# ---- objects: own rules, because PGXS has none that tracks headers everywhere, nor one with a wall for the core ----
+
+compile_core = $(CXX) $(CXXFLAGS) -I$(here)/src $(queen_core_cppflags)
+compile_server = $(CXX) $(CXXFLAGS) -I$(here)/src $(queen_server_cppflags)
+
+# Rewritten only when the commands change, so that another compiler or server never meets old objects.
+build/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(subst ','\'',$(compile_server)) # PostgreSQL $(VERSION)' | cmp -s - $@ || \
+		echo '$(subst ','\'',$(compile_server)) # PostgreSQL $(VERSION)' >$@
+
+build/obj/core/%.o: $(here)/src/core/%.cpp build/flags
+	@mkdir -p $(@D)
+	$(compile_core) -MMD -MP -c -o $@ $<
+
+build/obj/%.o: $(here)/src/%.cpp build/flags
+	@mkdir -p $(@D)
+	$(compile_server) -MMD -MP -c -o $@ $<
+
+-include $(OBJS:.o=.d)
+
+# for tools/lint.sh and tools/tidy.sh
+print-core-compile: ; @echo '$(subst ','\'',$(compile_core))'
+print-server-compile: ; @echo '$(subst ','\'',$(compile_server))'
+
+# ---- the install script ----
+
+queen--1.0.sql: $(wildcard $(SQL_FILES:%=$(here)/%)) $(here)/Makefile | sql-list
+	@for f in $(SQL_FILES); do echo; echo "-- $$f"; cat "$(here)/$$f" || exit 1; done >$@.tmp && mv $@.tmp $@
+
+sql_present = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/*.sql))
+sql-list:
+	$(if $(filter-out $(sql_present),$(SQL_FILES)),$(error listed in SQL_FILES, but missing: $(filter-out $(sql_present),$(SQL_FILES))))
+	$(if $(filter-out $(SQL_FILES),$(sql_present)),$(error in sql/, but not listed in SQL_FILES: $(filter-out $(SQL_FILES),$(sql_present))))
+	@:
+
+FORCE:
+.PHONY: FORCE sql-list print-core-compile print-server-compile
+
+endif

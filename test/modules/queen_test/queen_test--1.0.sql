@@ -1,0 +1,18 @@
+\echo Use "CREATE EXTENSION queen_test" to load this file. \quit
+
+CREATE FUNCTION queen_test_close_gate() RETURNS void LANGUAGE C VOLATILE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION queen_test_close_gate() IS
+'Until this transaction ends, a commit that has notified (NOTIFY) waits behind all PRE_COMMIT callbacks: with its pushes written and itself still running. It can be cancelled, terminated or killed there.';
+
+CREATE FUNCTION queen_test_push_at_commit(queue text, message text, partition text DEFAULT 'Default')
+RETURNS void LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION queen_test_push_at_commit(text, text, text) IS
+'Push a message from this library''s PRE_COMMIT callback. It runs before that of queen when queen was loaded first, else after it.';
+
+CREATE FUNCTION queen_test_fail_at_commit() RETURNS void LANGUAGE C VOLATILE AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION queen_test_fail_at_commit() IS
+'Raise an error from this library''s PRE_COMMIT callback, after what it pushes there.';
+
+CREATE FUNCTION queen_test_lock_partition(partition_id bigint) RETURNS void LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION queen_test_lock_partition(bigint) IS
+'Hold the lock under which queen appends to a partition until this transaction ends.';

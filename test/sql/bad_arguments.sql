@@ -1,0 +1,167 @@
+-- Arguments that are no good: each is refused by the call that brings it, with its SQLSTATE, the value, and a hint.
+\getenv inputdir PG_ABS_SRCDIR
+\set topic bad_arguments
+\set helpers :inputdir /sql/helpers.inc
+\ir :helpers
+
+SELECT count(queen.push('bad', to_jsonb(i))) FROM generate_series(0, 9) i;
+SELECT count(*) FROM take('bad');
+
+-- NULL for every argument of every function that has a value for each: 22004, or the argument's default.
+CREATE TABLE calls (n int, function text, arguments text[], names text[]);
+INSERT INTO calls VALUES
+	(1, 'create_queue', '{''bad'',''log'',''{}''}', '{queue,kind,options}'),
+	(2, 'configure', '{''bad'',''{}''}', '{queue,options}'),
+	(3, 'push', '{''bad'',''1'',''p'',''{}''}', '{queue,message,partition,headers}'),
+	(4, 'push_batch', '{''bad'',''[1]'',''p'',''{}''}', '{queue,messages,partition,headers}'),
+	(5, 'push_bytes', '{''bad'',''x'',''p'',''{}''}', '{queue,payload,partition,headers}'),
+	(6, 'pop', '{''bad'',''g'',1,''p'',1,''1 s'',false,''0''}', '{queue,consumer_group,max_messages,partition,max_partitions,lease_time,auto_ack,wait}'),
+	(7, 'peek', '{''bad'',''p'',0,1}', '{queue,partition,from_offset,max_messages}'),
+	(8, 'ack', '{lease(),0}', '{lease,up_to}'),
+	(9, 'ack_all', '{ARRAY[lease()]}', '{leases}'),
+	(10, 'nack', '{lease(),0,''0'',''e'',false}', '{lease,msg_offset,delay,error,dead}'),
+	(11, 'extend', '{lease(),''1 s''}', '{lease,lease_time}'),
+	(12, 'release', '{lease()}', '{lease}');
+-- No function is forgotten here.
+SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0
+	AND proname NOT IN (SELECT function FROM calls);
+CREATE FUNCTION with_null(call calls, at int) RETURNS text LANGUAGE sql AS $$
+	SELECT format('SELECT queen.%s(%s)', (call).function, string_agg(CASE WHEN i = at THEN 'NULL' ELSE a END, ', ' ORDER BY i))
+	FROM unnest((call).arguments) WITH ORDINALITY u(a, i)
+$$;
+CREATE FUNCTION rolled_back(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	answer text;
+BEGIN
+	-- an answer "ok" is taken back, so that each call meets the same state
+	BEGIN
+		SELECT string_agg(a, '') INTO answer FROM attempt(statement) a;
+		RAISE EXCEPTION 'take back';
+	EXCEPTION WHEN raise_exception THEN
+		RETURN NEXT answer;
+	END;
+END
+$$;
+SELECT function, names[i] AS is_null, rolled_back(with_null(c, i)) AS answer FROM calls c, generate_subscripts(arguments, 1) i ORDER BY n, i;
+SELECT function, rolled_back(format('SELECT queen.%s(%s)', function, array_to_string(array_fill('NULL'::text, ARRAY[cardinality(arguments)]), ', '))) AS all_null FROM calls ORDER BY n;
+SELECT attempts(
+	'SELECT queen.ack_all(ARRAY[NULL]::uuid[])',
+	'SELECT queen.ack_all(ARRAY[lease(), NULL])');
+
+-- Names: empty, too long, with control characters, for each kind of name.
+CREATE FUNCTION named(n int, what text, name text) RETURNS text LANGUAGE sql AS $$
+	SELECT CASE what
+		WHEN 'queue' THEN format('SELECT queen.push(%L, ''1'')', name)
+		WHEN 'partition' THEN format('SELECT queen.push(''bad'', ''1'', %L)', name)
+		WHEN 'consumer_group' THEN format('SELECT queen.pop(''bad'', %L)', name)
+		WHEN 'partition of pop' THEN format('SELECT queen.pop(''bad'', partition => %L)', name)
+		WHEN 'partition of peek' THEN format('SELECT queen.peek(''bad'', %L)', name)
+		WHEN 'queue of create_queue' THEN format('SELECT queen.create_queue(%L)', name)
+		WHEN 'queue of configure' THEN format('SELECT queen.configure(%L, ''{}'')', name)
+		WHEN 'queue of pop' THEN format('SELECT queen.pop(%L)', name)
+		WHEN 'queue of peek' THEN format('SELECT queen.peek(%L)', name)
+		WHEN 'queue of push_batch' THEN format('SELECT queen.push_batch(%L, ''[]'')', name)
+		WHEN 'queue of push_bytes' THEN format('SELECT queen.push_bytes(%L, '''')', name)
+	END
+$$;
+CREATE TABLE whats AS SELECT * FROM unnest(ARRAY['queue', 'partition', 'consumer_group', 'partition of pop', 'partition of peek', 'queue of create_queue', 'queue of configure',
+	'queue of pop', 'queue of peek', 'queue of push_batch', 'queue of push_bytes']) WITH ORDINALITY u(what, n);
+SELECT what, attempt(named(1, what, '')) AS answer FROM whats ORDER BY n;
+SELECT what, attempt(named(1, what, repeat('x', 256))) AS answer FROM whats ORDER BY n;
+SELECT what, attempt(named(1, what, E'tab\there')) AS answer FROM whats ORDER BY n;
+-- Each control character; the limit is one of bytes; what is shown of a long name is cut at a character.
+SELECT attempts(
+	$$SELECT queen.push(E'\x01', '1')$$,
+	$$SELECT queen.push(E'a\nb', '1')$$,
+	$$SELECT queen.push(E'a\r', '1')$$,
+	$$SELECT queen.push(E'\x1f', '1')$$,
+	$$SELECT queen.push(E'a\x7f', '1')$$,
+	$$SELECT queen.push(repeat('é', 128), '1')$$,
+	$$SELECT queen.push('x' || repeat('é', 200), '1')$$,
+	$$SELECT queen.push(repeat('x', 1000000), '1')$$,
+	$$SELECT queen.push(repeat('x', 100) || E'\n', '1')$$);
+SELECT count(*) FILTER (WHERE answer LIKE '22023: queue "%\\x__" contains a control character%') AS refused, count(*)
+FROM generate_series(1, 31) i, LATERAL (SELECT string_agg(a, ' ') AS answer FROM attempt(format('SELECT queen.push(%L, ''1'')', chr(i))) a) s;
+
+-- Counts.
+SELECT attempts(
+	$$SELECT queen.pop('bad', max_messages => 0)$$,
+	$$SELECT queen.pop('bad', max_messages => -1)$$,
+	$$SELECT queen.pop('bad', max_messages => -2147483648)$$,
+	$$SELECT queen.pop('bad', max_messages => 100001)$$,
+	$$SELECT queen.pop('bad', max_messages => 2147483647)$$,
+	$$SELECT queen.pop('bad', max_messages => 2147483648)$$,
+	$$SELECT queen.pop('bad', max_partitions => 0)$$,
+	$$SELECT queen.pop('bad', max_partitions => -1)$$,
+	$$SELECT queen.pop('bad', max_partitions => 1001)$$,
+	$$SELECT queen.peek('bad', max_messages => 0)$$,
+	$$SELECT queen.peek('bad', max_messages => 100001)$$,
+	$$SELECT queen.peek('bad', from_offset => -1)$$,
+	$$SELECT queen.peek('bad', from_offset => -9223372036854775808)$$);
+
+-- Intervals.
+SELECT attempts(
+	$$SELECT queen.pop('bad', lease_time => '0')$$,
+	$$SELECT queen.pop('bad', lease_time => '-1 s')$$,
+	$$SELECT queen.pop('bad', lease_time => '999999 microseconds')$$,
+	$$SELECT queen.pop('bad', lease_time => '12 hours 1 microsecond')$$,
+	$$SELECT queen.pop('bad', lease_time => '1 month -30 days')$$,
+	$$SELECT queen.pop('bad', lease_time => '178000000 years')$$,
+	$$SELECT queen.pop('bad', lease_time => '-178000000 years')$$,
+	$$SELECT queen.pop('bad', lease_time => '2147483647 days')$$,
+	$$SELECT queen.pop('bad', lease_time => '1 s', auto_ack => true)$$,
+	$$SELECT queen.pop('bad', wait => '1 s')$$,
+	$$SELECT queen.pop('bad', wait => '-1 s')$$,
+	$$SELECT queen.pop('bad', wait => '1 day')$$,
+	$$SELECT queen.pop('bad', wait => '1 month')$$,
+	$$SELECT queen.extend(lease(), '0')$$,
+	$$SELECT queen.extend(lease(), '-1 hour')$$,
+	$$SELECT queen.extend(lease(), '13 hours')$$,
+	$$SELECT queen.extend(lease(), '178000000 years')$$,
+	$$SELECT queen.nack(lease(), delay => '-1 s')$$,
+	$$SELECT queen.nack(lease(), delay => '366 days')$$,
+	$$SELECT queen.nack(lease(), delay => '-178000000 years')$$);
+-- An interval of months and days that add up is as good as one of hours.
+SELECT count(*) FROM queen.pop('bad', 'lease time', lease_time => '1 month -30 days 1 hour');
+
+-- Headers and batches of the wrong shape.
+SELECT attempts(
+	$$SELECT queen.push('bad', '1', headers => '"text"')$$,
+	$$SELECT queen.push('bad', '1', headers => '1')$$,
+	$$SELECT queen.push('bad', '1', headers => 'null')$$,
+	$$SELECT queen.push('bad', '1', headers => '[]')$$,
+	$$SELECT queen.push('bad', '1', headers => '[{"h": 1}]')$$,
+	$$SELECT queen.push_bytes('bad', '1', headers => '[]')$$,
+	$$SELECT queen.push('bad', 'no json')$$,
+	$$SELECT queen.push_batch('bad', '{}')$$,
+	$$SELECT queen.push_batch('bad', '{"0": 1}')$$,
+	$$SELECT queen.push_batch('bad', '1')$$,
+	$$SELECT queen.push_batch('bad', '"[]"')$$,
+	$$SELECT queen.push_batch('bad', 'null')$$,
+	$$SELECT queen.push_batch('bad', '[1]', headers => 'null')$$,
+	$$SELECT queen.push_batch('bad', '[1]', headers => '"h"')$$,
+	$$SELECT queen.push_batch('bad', '[1]', headers => '[]')$$,
+	$$SELECT queen.push_batch('bad', '[1]', headers => '[null, null]')$$,
+	$$SELECT queen.push_batch('bad', '[1, 2, 3]', headers => '[{}, [], {}]')$$,
+	$$SELECT queen.push_batch('bad', '[1, 2, 3]', headers => '[{}, null, "h"]')$$,
+	$$SELECT queen.push_batch('bad', '[]', headers => '[{}]')$$);
+
+-- What this version does not have.
+SELECT attempts(
+	$$SELECT queen.push('bad', '1', dedup_key => 'k')$$,
+	$$SELECT queen.push('bad', '1', dedup_key => '')$$,
+	$$SELECT queen.push('bad', '1', delay => '1 s')$$,
+	$$SELECT queen.push('bad', '1', delay => '0')$$,
+	$$SELECT queen.push('bad', '1', deliver_at => now())$$,
+	$$SELECT queen.push('bad', '1', deliver_at => 'infinity')$$,
+	$$SELECT queen.push('bad', '1', deliver_at => '-infinity')$$,
+	$$SELECT queen.push_bytes('bad', '1', dedup_key => 'k')$$,
+	$$SELECT queen.push_bytes('bad', '1', delay => '1 s')$$,
+	$$SELECT queen.push_bytes('bad', '1', deliver_at => 'infinity')$$,
+	$$SELECT queen.push_batch('bad', '[1]', dedup_keys => '["k"]')$$,
+	$$SELECT queen.create_queue('bad', 'work')$$);
+
+-- Nothing of all that left anything, and the lease still holds.
+SELECT stored('bad');
+SELECT queue, partitions FROM queen.list_queues() WHERE queue LIKE 'bad%';
+SELECT queen.ack(lease());

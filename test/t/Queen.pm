@@ -1,0 +1,119 @@
+# Queen.pm: what the TAP tests share: servers with queen, load, and the checks that hold after any load.
+package Queen;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time sleep);
+
+our @EXPORT = qw(new_node background load finish_load wait_for_sql check_log check_partitions check_cursors);
+
+# A server with the extension in database postgres. settings: lines for postgresql.conf.
+sub new_node
+{
+	my ($name, %options) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(allows_streaming => $options{streaming});
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'queen'") unless $options{no_preload};
+	# a server that is killed keeps what it has committed: the system's cache survives
+	$node->append_conf('postgresql.conf', "max_connections = 150\nlog_statement = none\n" . ($options{settings} // ''));
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION queen; CREATE EXTENSION queen_test') unless $options{no_extension};
+	return $node;
+}
+
+# A session of its own.
+sub background
+{
+	my ($node) = @_;
+	return $node->background_psql('postgres', on_error_stop => 0);
+}
+
+# Start pgbench with scripts (name => text); options as it wants them. finish_load awaits it.
+sub load
+{
+	my ($node, $options, %scripts) = @_;
+	my (@files, $out, $err);
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+
+	foreach my $name (sort keys %scripts)
+	{
+		my ($weight) = $name =~ /\@(\d+)$/;
+		append_to_file("$dir/" . ($name =~ s/\@.*//r) . '.sql', $scripts{$name});
+		push @files, '-f', "$dir/" . ($name =~ s/\@.*//r) . '.sql' . (defined $weight ? "\@$weight" : '');
+	}
+	my @command = ('pgbench', '-n', '-h', $node->host, '-p', $node->port, split(' ', $options), @files, 'postgres');
+	local $ENV{PGAPPNAME} = $options =~ /--random-seed=victim/ ? 'victim' : 'load';
+	my $run = { out => '', err => '', started => time };
+	$run->{h} = IPC::Run::start(\@command, '<', \undef, '>', \$run->{out}, '2>', \$run->{err});
+	return $run;
+}
+
+# True when pgbench has ended well; says what it said otherwise.
+sub finish_load
+{
+	my ($run, $what) = @_;
+	my $well = $run->{h}->finish && $run->{err} !~ /aborted|ERROR/;
+
+	$run->{seconds} = time - $run->{started};
+	ok($well, $what) or diag(substr($run->{err}, -3000));
+	return $well;
+}
+
+# Poll until a query answers true; dies after two minutes.
+sub wait_for_sql
+{
+	my ($node, $query, $what) = @_;
+	$node->poll_query_until('postgres', $query) or die "timed out: $what";
+}
+
+# No crash, no assertion, no error that only a fault can raise.
+sub check_log
+{
+	my ($node, $allowed) = @_;
+	my $log = slurp_file($node->logfile);
+	my @bad = grep { /PANIC|terminated by signal (?:6|11)|TRAP:|ERROR: .*(?:unexpected|could not read|duplicate key|attempted to (?:update|delete|lock) invisible|tuple concurrently|invalid memory|deadlock detected|corrupt)|WARNING: .*(?:leak|snapshot|still active|you don't own)/ }
+		split /\n/, $log;
+
+	@bad = grep { $_ !~ $allowed } @bad if defined $allowed;
+	is(scalar @bad, 0, 'the server log tells of no fault') or diag(join("\n", @bad[0 .. ($#bad > 10 ? 10 : $#bad)]));
+}
+
+# Offsets do not overlap and created_at never steps back, in any partition.
+sub check_partitions
+{
+	my ($node) = @_;
+
+	is($node->safe_psql('postgres', q{
+		SELECT count(*) FROM (
+			SELECT base_offset <= lag(end_offset) OVER w OR end_offset < base_offset OR created_at < lag(created_at) OVER w AS bad
+			FROM queen.log_segments WINDOW w AS (PARTITION BY partition_id ORDER BY base_offset, end_offset)) s WHERE bad}),
+		'0', 'segments neither overlap nor step back in time');
+	is($node->safe_psql('postgres', q{
+		SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.queues GROUP BY tenant, name HAVING count(*) > 1) d) +
+			(SELECT count(*) FROM (SELECT 1 FROM queen.log_partitions GROUP BY queue_id, name HAVING count(*) > 1) d) +
+			(SELECT count(*) FROM (SELECT 1 FROM queen.log_groups GROUP BY queue_id, name HAVING count(*) > 1) d) +
+			(SELECT count(*) FROM queen.log_segments s WHERE NOT EXISTS (SELECT FROM queen.log_partitions p WHERE p.partition_id = s.partition_id))}),
+		'0', 'names are unique, no segment is an orphan');
+}
+
+# One live state for each identity, of the era that its changes ask for.
+sub check_cursors
+{
+	my ($node) = @_;
+
+	# not by index: another plan must see the same
+	is($node->safe_psql('postgres', q{
+		SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;
+		SELECT (SELECT count(*) FROM (SELECT partition_id, group_id FROM queen.log_cursors GROUP BY 1, 2 HAVING count(*) > 1) d),
+			(SELECT count(*) FROM queen.log_consumers i FULL JOIN queen.log_cursors c USING (partition_id, group_id) WHERE i.created_at IS NULL OR c.era IS NULL),
+			(SELECT count(*) FROM queen.log_cursors WHERE era <> changes / 16)}),
+		'0|0|0', 'one live state row for each cursor, in its era');
+}
+
+1;

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# fresh.sh [--user|--user-without-sudo] [--worktree] [--keep] [GOAL…]: proves that "make GOAL" works on a fresh Debian 12
+# that has nothing but make and git. Root only. Goals: demo and check if none is named; ".ci/run" runs that instead.
+#
+#   --user               as an ordinary user whose sudo asks no password;  --user-without-sudo: with none at all
+#   --worktree           the files as they are here, not as they were committed last
+#   --keep               keep the directory afterwards and say where it is
+#
+# The system is made once with debootstrap (FRESH_BASE, default /var/tmp/fresh-bookworm) and copied for every goal, so no
+# goal profits from what another one has installed. Each runs in name spaces of its own: what it mounts and starts ends
+# with it. apt's settings of this machine (a proxy, say) are taken along; its package sources are Debian's own.
+. "$(dirname "$0")/env.sh"
+cd "$TOP"
+
+user=root worktree='' keep='' goals=()
+for arg in "$@"; do
+	case $arg in
+		--user | --user-without-sudo) user=dev sudo=$arg ;;
+		--worktree) worktree=1 ;;
+		--keep) keep=1 ;;
+		-*) die "no such option: $arg" ;;
+		*) goals+=("$arg") ;;
+	esac
+done
+[ ${#goals[@]} -gt 0 ] || goals=(demo check)
+[ "$(id -u)" = 0 ] || die "chroot and mount need root"
+mirror=http://deb.debian.org/debian
+
+base=${FRESH_BASE:-/var/tmp/fresh-bookworm}
+if [ ! -e "$base/etc/debian_version" ]; then
+	command -v debootstrap >/dev/null || die "debootstrap is not installed"
+	say "fresh.sh: making $base"
+	debootstrap --variant=minbase --include=make,git,ca-certificates bookworm "$base.new" "$mirror" >"$base.log" || die "see $base.log"
+	mv "$base.new" "$base"
+fi
+
+work=''
+finish() { if [ -n "$work" ]; then if [ -n "$keep" ]; then say "kept: $work"; else rm -rf --one-file-system "$work"; fi; fi; }
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+# prepare: a copy of the base with this machine's way to the network, the project, and the user
+prepare() {
+	work=$(mktemp -d "${base%/*}/queen-fresh.XXXXXX")
+	cp -a --reflink=auto "$base/." "$work/"
+	chmod 755 "$work"
+	cp -L /etc/resolv.conf /etc/hosts "$work/etc/" 2>/dev/null || true
+	say "deb $mirror bookworm main
+deb $mirror bookworm-updates main
+deb $mirror-security bookworm-security main" >"$work/etc/apt/sources.list"
+	local f
+	for f in $(grep -lE '^[[:space:]]*Acquire::(http|https|Check|Retries|Proxy)' /etc/apt/apt.conf /etc/apt/apt.conf.d/* 2>/dev/null); do
+		cp "$f" "$work/etc/apt/apt.conf.d/"
+	done
+
+	home=/root
+	if [ "$user" != root ]; then
+		home=/home/$user
+		chroot "$work" useradd -m -s /bin/bash "$user"
+		if [ "$sudo" = --user ]; then
+			inside 'apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -y -q install --no-install-recommends sudo' >/dev/null 2>&1 </dev/null ||
+				die "cannot install sudo"
+			say "$user ALL=(ALL) NOPASSWD: ALL" >"$work/etc/sudoers.d/$user"
+		fi
+	fi
+	if [ -n "$worktree" ]; then
+		mkdir "$work$home/queen"
+		git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C "$work$home/queen"
+	else
+		git clone -q --no-hardlinks "$TOP" "$work$home/queen"
+	fi
+	chroot "$work" chown -R "$user:" "$home/queen"
+}
+
+# inside COMMAND [USER]: in the copy, in its own mount and process name spaces
+inside() {
+	local command=$1 as=${2:-root}
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	unshare --mount --pid --fork --kill-child bash -euc '
+		mount --make-rprivate /
+		mount -t proc proc "$0/proc"
+		mount -t sysfs -o ro sysfs "$0/sys"
+		mount --rbind /dev "$0/dev"
+		mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
+		exec chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
+			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+			setpriv --reuid="$2" --regid="$2" --init-groups bash -c "$1"
+	' "$work" "$command" "$as" "$home"
+}
+
+home=/root failures=0
+for goal in "${goals[@]}"; do
+	start=$SECONDS
+	prepare
+	say "fresh.sh: ==== $goal as $user"
+	command="make $goal"
+	[ "$goal" != .ci/run ] || command="CI=true bash .ci/run"
+	rc=0
+	inside "cd $home/queen && $command" "$user" </dev/null || rc=$?
+	say "fresh.sh: ==== $goal as $user: exit status $rc, $((SECONDS - start)) s"
+	[ "$rc" = 0 ] || failures=$((failures + 1))
+	finish
+	work=''
+done
+exit "$failures"
