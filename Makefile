@@ -7,7 +7,8 @@
 #   make lint tidy format unit the parts
 #
 # Variables: PG_CONFIG or PG_MAJOR (which server), CXX (g++ or clang++), WERROR=1 (warnings are errors: CI),
-# and for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh).
+# for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh),
+# and for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md).
 
 script_goals := demo check bench lint tidy format unit help
 

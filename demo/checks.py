@@ -101,7 +101,7 @@ class Checks:
             again, = self.row("SELECT count(*) FROM demo.counter WHERE line = ANY(%(lines)s) AND deliveries > 1",
                               lines=killed.lines)
             self.say(again == len(killed.lines),
-                     f"all {again:,} messages that the killed consumer had not acknowledged came again",
+                     f"the {len(killed.lines):,} messages that the killed consumer had not acknowledged came again",
                      f"{again:,} of {len(killed.lines):,} did")
         else:
             print("  -     no consumer was killed: the input was too short for that")

@@ -97,8 +97,11 @@ def prepare(source):
 
     shared = keys > MOST_PARTITIONS
     step = max(5, total // 25)
-    plan = Plan(total, total_bytes, keys, SHARED_PARTITIONS if shared else keys, shared, no_key,
-                batch=min(max(total // 60, 10), 500), rate=read_rate(total),
+    rate = read_rate(total)
+    batch = min(max(total // 60, 10), 500)
+    if rate:
+        batch = min(batch, max(int(rate / 5), 1))  # several transactions a second
+    plan = Plan(total, total_bytes, keys, SHARED_PARTITIONS if shared else keys, shared, no_key, batch, rate,
                 poison=lines([max(1, total // 3), max(1, total * 2 // 3)]),
                 refused=lines(list(range(step, total, step))))
     cursor.execute("ANALYZE demo.expected")
