@@ -17,7 +17,7 @@ namespace
  * Below this, a block is not worth the attempt: measured, a single message of 200 bytes of JSON shrinks by 2 %, for 3.6 µs
  * of the writer and a decompression of every reader.
  */
-constexpr std::size_t compress_min_raw = 512;
+constexpr std::size_t compress_min_raw = 256;
 
 /* A compressed block must save raw length / compress_min_gain bytes, or reading it costs more than it saves. */
 constexpr std::size_t compress_min_gain = 16;

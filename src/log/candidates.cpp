@@ -9,7 +9,7 @@ namespace queen
 {
 
 void
-candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition)
+candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition, int64 first)
 {
 	walk->queue_id = queue_id;
 	walk->pinned = partition != nullptr;
@@ -32,7 +32,9 @@ candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition)
 
 		if (partition_id_range(&walk->partitions, queue_id, snapshot, &least, &greatest))
 		{
-			walk->next = (int64) pg_prng_uint64_range(&pg_global_prng_state, (uint64) least, (uint64) greatest);
+			walk->next = first >= least && first <= greatest
+							 ? first
+							 : (int64) pg_prng_uint64_range(&pg_global_prng_state, (uint64) least, (uint64) greatest);
 			walk->last = greatest;
 			walk->wrap_first = least;
 			walk->wrap_last = walk->next - 1;

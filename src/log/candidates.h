@@ -32,8 +32,11 @@ struct CandidateWalk
 	MemoryContext page_context; /* the page's names */
 };
 
-/* Begin a walk; partition may be null for all. */
-void candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition);
+/*
+ * Begin a walk; partition may be null for all. first, when not 0, is the id of the partition to begin with instead of a
+ * random one.
+ */
+void candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition, int64 first);
 
 /* The next page into walk->page, 0 at the end. The page before is gone. */
 int candidate_walk_page(CandidateWalk *walk);

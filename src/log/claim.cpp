@@ -94,6 +94,7 @@ look_at_log(Claim *claim, bool first_of_call)
 			claim->deliveries = cursor_deliveries(&claim->cursor, claim->head);
 			if (claim->deliveries == 0 || first_of_call)
 				return Look::take;
+			candidate->alone = true;
 			verdict = Verdict::none;
 			break;
 		case ReadResult::end:

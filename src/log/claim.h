@@ -44,7 +44,7 @@ struct Candidate
 	TimestampTz until; /* of leased */
 	bool drained;	   /* of took: no segment behind the batch in the claim's snapshot */
 	int64 messages;	   /* of took: rows given; 0 when the head went to the dead letters */
-	bool alone;		   /* of took: this must be the only delivery of its call */
+	bool alone;		   /* of took and none: this must be the only delivery of its call */
 };
 
 /* Tables that a pop keeps open over its candidates. */

@@ -6,10 +6,10 @@
  */
 #include "log/flush.h"
 
-#include "log/append.h"
 #include "log/partitions.h"
 #include "log/push_buffer.h"
 #include "log/queues.h"
+#include "log/segment_builder.h"
 #include "server/relations.h"
 #include "server/settings.h"
 
@@ -19,119 +19,18 @@ namespace queen
 namespace
 {
 
-/* zstd's state, kept for the backend's life: making one costs more than compressing a small segment. */
-struct CompressorCache
-{
-	void *workspace;
-	Size size;
-	core::Compressor *compressor;
-};
-
-constinit CompressorCache compressor_cache = {};
-
-/* Memory for a level into what segment_encode takes. */
-void
-use_compressor(int level, core::EncodeMemory *memory)
-{
-	CompressorCache *cache = &compressor_cache;
-	Size size = level == 0 ? 0 : core::segment_encode_workspace_size(level);
-
-	if (size > cache->size)
-	{
-		void *old = cache->workspace;
-
-		*cache = {};
-		if (old != nullptr)
-			pfree(old);
-		cache->workspace = MemoryContextAlloc(TopMemoryContext, size);
-		cache->size = size;
-		cache->compressor = core::compressor_make({(uint8 *) cache->workspace, size}, level);
-	}
-	memory->workspace = {(uint8 *) cache->workspace, cache->size};
-	memory->compressor = cache->compressor;
-}
-
-struct Target
-{
-	BufferedPartition *buffered;
-	int64 partition_id;
-	int compression;
-};
-
-/* Encode frames into a bytea, palloc'ed in the current context. */
-Datum
-encode(std::span<const core::Frame> frames, int level)
-{
-	core::EncodeMemory memory;
-	Size bound = core::segment_encode_bound(frames);
-	Size raw_size = core::segment_encode_raw_size(frames);
-	struct varlena *blob = (struct varlena *) MemoryContextAllocHuge(CurrentMemoryContext, VARHDRSZ + bound);
-	core::Status status;
-	std::size_t size = 0;
-
-	memory.raw = {(uint8 *) MemoryContextAllocHuge(CurrentMemoryContext, raw_size), raw_size};
-	use_compressor(level, &memory);
-	status = core::segment_encode(frames, level, memory, {(uint8 *) VARDATA(blob), bound}, size);
-	if (status != core::Status::ok)
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not encode a segment: %s", core::status_name(status))));
-	SET_VARSIZE(blob, VARHDRSZ + size);
-	return PointerGetDatum(blob);
-}
-
-/* Frames of one segment: as many as the limits take, at least one. */
-uint32
-cut_segment(const core::Frame *frames, uint32 count)
-{
-	Size raw = 0;
-	uint32 n = 0;
-
-	while (n < count && n < core::segment_max_frames)
-	{
-		raw += core::frame_raw_bound(frames[n]);
-		if (n > 0 && raw > core::segment_target_raw)
-			break;
-		n++;
-	}
-	return n;
-}
-
-void
-write_partition(Appender *appender, const Target *target, MemoryContext scratch)
-{
-	const BufferedPartition *buffered = target->buffered;
-	uint32 count = buffered->count;
-	core::Frame *frames = (core::Frame *) MemoryContextAllocHuge(CurrentMemoryContext, sizeof(core::Frame) * count);
-	uint32 i = count;
-
-	for (const BufferedFrame *f = buffered->last; f != nullptr; f = f->previous_of_partition)
-		frames[--i] = f->frame;
-	Assert(i == 0);
-
-	while (i < count)
-	{
-		MemoryContext caller = MemoryContextSwitchTo(scratch);
-		uint32 n = cut_segment(frames + i, count - i);
-		/* compressed before the partition's lock is taken */
-		Datum blob = encode({frames + i, n}, target->compression);
-
-		append_segment(appender, target->partition_id, n, blob, name_to_cstring(buffered->queue->name),
-					   name_to_cstring(buffered->name));
-		MemoryContextSwitchTo(caller);
-		MemoryContextReset(scratch);
-		i += n;
-	}
-	pfree(frames);
-}
-
-/* Make sure of all queues, then of all partitions, in name order. */
-Target *
-bring_to_life(BufferedPartition **sorted, int count)
+/*
+ * Make sure of all queues, then of all partitions, in name order. targets[i] is for sorted[i]; those whose count is 0
+ * (everything pushed to them was rolled back) are left alone.
+ */
+FlushTarget *
+bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count)
 {
 	QueueTable queues;
 	PartitionTable partitions;
-	Target *targets = (Target *) palloc(sizeof(Target) * (Size) count);
-	int64 *queue_ids = (int64 *) palloc(sizeof(int64) * (Size) count);
+	FlushTarget *targets = (FlushTarget *) palloc0(sizeof(FlushTarget) * (Size) count);
+	int64 *queue_ids = (int64 *) palloc0(sizeof(int64) * (Size) count);
+	int last = -1;
 
 	queue_table_open(&queues, RowExclusiveLock);
 	partition_table_open(&partitions, RowExclusiveLock);
@@ -140,10 +39,12 @@ bring_to_life(BufferedPartition **sorted, int count)
 		const BufferedQueue *queue = sorted[i]->queue;
 
 		targets[i].buffered = sorted[i];
-		if (i > 0 && sorted[i - 1]->queue == queue)
+		if (counts[i] == 0)
+			continue;
+		if (last >= 0 && sorted[last]->queue == queue)
 		{
-			queue_ids[i] = queue_ids[i - 1];
-			targets[i].compression = targets[i - 1].compression;
+			queue_ids[i] = queue_ids[last];
+			targets[i].compression = targets[last].compression;
 		}
 		else
 		{
@@ -153,17 +54,155 @@ bring_to_life(BufferedPartition **sorted, int count)
 			queue_ids[i] = row.queue_id;
 			targets[i].compression = row.options.compression;
 		}
+		last = i;
 	}
 	for (int i = 0; i < count; i++)
 	{
 		PartitionRow row;
 
+		if (counts[i] == 0)
+			continue;
 		partition_ensure(&partitions, queue_ids[i], sorted[i]->name, &row);
 		targets[i].partition_id = row.partition_id;
 	}
 	partition_table_close(&partitions);
 	queue_table_close(&queues);
 	return targets;
+}
+
+/* Everything is in memory: each partition's frames are a list. */
+void
+flush_memory(BufferedPartition **sorted, int count)
+{
+	uint64 *counts = (uint64 *) palloc(sizeof(uint64) * (Size) count);
+	FlushTarget *targets;
+	SegmentBuilder builder;
+
+	for (int i = 0; i < count; i++)
+		counts[i] = sorted[i]->count;
+	targets = bring_to_life(sorted, counts, count);
+	segment_builder_open(&builder);
+	for (int i = 0; i < count; i++)
+	{
+		uint64 left = counts[i];
+		const BufferedFrame **frames =
+			(const BufferedFrame **) MemoryContextAllocHuge(CurrentMemoryContext, sizeof(BufferedFrame *) * (left + 1));
+
+		for (const BufferedFrame *f = sorted[i]->last; f != nullptr; f = f->previous_of_partition)
+			frames[--left] = f;
+		for (uint64 n = 0; n < counts[i]; n++)
+		{
+			segment_builder_room(&builder, &targets[i], &frames[n]->frame);
+			segment_builder_add(&builder, &frames[n]->frame);
+		}
+		/* the builder may still point to frames, never to this array */
+		pfree(frames);
+	}
+	segment_builder_close(&builder);
+}
+
+/* The file has the frames in the order of their pushes; a segment wants those of one partition. */
+struct FileSort
+{
+	TupleDesc desc;
+	Tuplesortstate *sort;
+	TupleTableSlot *slot;
+};
+
+void
+file_sort_open(FileSort *sort)
+{
+	AttrNumber columns[] = {1, 2};
+	Oid operators[] = {Int4LessOperator, Int8LessOperator};
+	Oid collations[] = {InvalidOid, InvalidOid};
+	bool nulls_first[] = {false, false};
+
+	sort->desc = CreateTemplateTupleDesc(3);
+	TupleDescInitEntry(sort->desc, 1, "rank", INT4OID, -1, 0);
+	TupleDescInitEntry(sort->desc, 2, "number", INT8OID, -1, 0);
+	TupleDescInitEntry(sort->desc, 3, "frame", BYTEAOID, -1, 0);
+	sort->sort = tuplesort_begin_heap(sort->desc, 2, columns, operators, collations, nulls_first, work_mem, nullptr,
+									  TUPLESORT_NONE);
+	sort->slot = MakeSingleTupleTableSlot(sort->desc, &TTSOpsVirtual);
+}
+
+void
+file_sort_put(FileSort *sort, int rank, int64 number, Datum frame)
+{
+	ExecClearTuple(sort->slot);
+	sort->slot->tts_values[0] = Int32GetDatum(rank);
+	sort->slot->tts_values[1] = Int64GetDatum(number);
+	sort->slot->tts_values[2] = frame;
+	memset(sort->slot->tts_isnull, 0, sizeof(bool) * 3);
+	ExecStoreVirtualTuple(sort->slot);
+	tuplesort_puttupleslot(sort->sort, sort->slot);
+	ExecClearTuple(sort->slot);
+}
+
+/* Add a frame whose bytes are somewhere else: they are copied to where the segment's live. */
+void
+add_copy(SegmentBuilder *builder, const FlushTarget *target, const StoredFrame *head, const uint8 *bytes)
+{
+	Size size = head->headers_size + head->payload_size;
+	core::Frame frame = frame_of(head, bytes);
+	uint8 *copy;
+
+	segment_builder_room(builder, target, &frame);
+	copy = (uint8 *) MemoryContextAllocHuge(builder->scratch, size + 1);
+	memcpy(copy, bytes, size);
+	frame = frame_of(head, copy);
+	segment_builder_add(builder, &frame);
+}
+
+/* Some of it went to the file: sort it by partition, on disk where it does not fit into work_mem. */
+void
+flush_file(BufferedPartition **sorted, int count, FrameFile *file)
+{
+	uint64 *counts = (uint64 *) palloc0(sizeof(uint64) * (Size) count);
+	int *rank_of = (int *) palloc(sizeof(int) * (Size) count);
+	MemoryContext per_frame = AllocSetContextCreate(CurrentMemoryContext, "queen flush frame", ALLOCSET_DEFAULT_SIZES);
+	FlushTarget *targets;
+	SegmentBuilder builder;
+	TupleTableSlot *slot;
+	StoredFrame head;
+	FileSort sort;
+
+	for (int i = 0; i < count; i++)
+		rank_of[sorted[i]->number] = i;
+	file_sort_open(&sort);
+	frame_file_rewind(file);
+	for (int64 number = 0; frame_file_next(file, &head); number++)
+	{
+		Size size = sizeof(head) + head.headers_size + head.payload_size;
+		struct varlena *stored = (struct varlena *) MemoryContextAllocHuge(per_frame, VARHDRSZ + size);
+
+		CHECK_FOR_INTERRUPTS();
+		SET_VARSIZE(stored, VARHDRSZ + size);
+		memcpy(VARDATA(stored), &head, sizeof(head));
+		frame_file_body(file, &head, (uint8 *) VARDATA(stored) + sizeof(head));
+		counts[rank_of[head.partition]]++;
+		file_sort_put(&sort, rank_of[head.partition], number, PointerGetDatum(stored));
+		MemoryContextReset(per_frame);
+	}
+	tuplesort_performsort(sort.sort);
+
+	targets = bring_to_life(sorted, counts, count);
+	segment_builder_open(&builder);
+	slot = MakeSingleTupleTableSlot(sort.desc, &TTSOpsMinimalTuple);
+	while (tuplesort_gettupleslot(sort.sort, true, false, slot, nullptr))
+	{
+		bool isnull;
+		int rank = DatumGetInt32(slot_getattr(slot, 1, &isnull));
+		const struct varlena *stored = (const struct varlena *) DatumGetPointer(slot_getattr(slot, 3, &isnull));
+		const uint8 *bytes = (const uint8 *) VARDATA_ANY(stored);
+
+		memcpy(&head, bytes, sizeof(head));
+		add_copy(&builder, &targets[rank], &head, bytes + sizeof(head));
+	}
+	segment_builder_close(&builder);
+	ExecDropSingleTupleTableSlot(slot);
+	ExecDropSingleTupleTableSlot(sort.slot);
+	tuplesort_end(sort.sort);
 }
 
 void
@@ -186,11 +225,9 @@ void
 flush_pushes()
 {
 	MemoryContext context;
-	MemoryContext scratch;
 	MemoryContext caller;
 	BufferedPartition **sorted;
-	Target *targets;
-	Appender appender;
+	FrameFile *file;
 	int count;
 
 	if (push_buffer_count() == 0)
@@ -203,22 +240,20 @@ flush_pushes()
 	}
 	for (Table table : {Table::queues, Table::log_partitions, Table::log_starts, Table::log_segments})
 		lock_table(table, RowExclusiveLock);
+
 	context = AllocSetContextCreate(TopTransactionContext, "queen flush", ALLOCSET_DEFAULT_SIZES);
-	scratch = AllocSetContextCreate(context, "queen flush segment", ALLOCSET_DEFAULT_SIZES);
 	caller = MemoryContextSwitchTo(context);
 	/* toasting wants a snapshot to be there */
 	PushActiveSnapshot(GetLatestSnapshot());
-
 	sorted = push_buffer_sorted(&count);
-	targets = bring_to_life(sorted, count);
-	appender_open(&appender);
-	for (int i = 0; i < count; i++)
-		write_partition(&appender, &targets[i], scratch);
-	appender_close(&appender);
+	file = push_buffer_file();
+	if (file != nullptr)
+		flush_file(sorted, count, file);
+	else
+		flush_memory(sorted, count);
 	push_buffer_reset(true);
 	/* a later read in this transaction must meet its own rows as seen */
 	CommandCounterIncrement();
-
 	PopActiveSnapshot();
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);

@@ -63,6 +63,44 @@ pop_arguments(FunctionCallInfo fcinfo, PopArguments *args)
 }
 
 /*
+ * A head that was delivered before must be its call's only delivery, so a call that has taken something passes it by. The
+ * backend remembers it and begins its next walk there; otherwise it would wait until chance begins one there, behind all
+ * partitions that are busy. The head behind it was mostly delivered before too: every second call begins there, and the
+ * others go on. A hint: lost or stale, it costs nothing but fairness.
+ */
+struct PassedHead
+{
+	int64 queue_id;
+	int64 group_id;
+	int64 partition_id;
+	bool due; /* for the next call, not for the one after it */
+};
+
+constinit PassedHead passed_head = {};
+
+void
+remember_head(const ClaimRequest *request, const Candidate *candidate)
+{
+	passed_head = {request->queue->queue_id, request->group->group_id, candidate->partition_id,
+				   candidate->verdict == Verdict::none};
+}
+
+/* Where the walk is to begin, or 0. */
+int64
+remembered_head(const ClaimRequest *request)
+{
+	int64 partition_id = 0;
+
+	if (passed_head.queue_id == request->queue->queue_id && passed_head.group_id == request->group->group_id)
+	{
+		if (passed_head.due)
+			partition_id = passed_head.partition_id;
+		passed_head.due = !passed_head.due;
+	}
+	return partition_id;
+}
+
+/*
  * The one place where verdicts leave the claim: what keeps candidates in memory is told here, when the call ends. A took
  * verdict is only certain when the transaction ends.
  */
@@ -100,6 +138,8 @@ claim_candidates(CandidateWalk *walk, const ClaimRequest *request, const PopArgu
 				partitions++;
 				done = candidate->alone || budget == 0 || partitions == args->max_partitions;
 			}
+			if (candidate->alone)
+				remember_head(request, candidate);
 			check_in(candidate);
 			CHECK_FOR_INTERRUPTS();
 		}
@@ -137,7 +177,7 @@ queen_pop(PG_FUNCTION_ARGS)
 		ClaimRequest request = {&queue, &group, args.lease_time != 0 ? args.lease_time : queue.options.lease_time,
 								args.auto_ack};
 
-		candidate_walk_open(walk, queue.queue_id, args.pinned ? &args.partition : nullptr);
+		candidate_walk_open(walk, queue.queue_id, args.pinned ? &args.partition : nullptr, remembered_head(&request));
 		claim_candidates(walk, &request, &args, &sink);
 		candidate_walk_close(walk);
 	}

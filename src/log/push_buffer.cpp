@@ -5,6 +5,8 @@
  */
 #include "log/push_buffer.h"
 
+#include "server/settings.h"
+
 namespace queen
 {
 
@@ -38,6 +40,7 @@ struct Savepoint
 {
 	SubTransactionId id;
 	uint64 count;
+	FilePosition position; /* where the file ended then; known once these frames are in the file */
 };
 
 struct Buffer
@@ -45,8 +48,13 @@ struct Buffer
 	MemoryContext context;
 	HTAB *queues;
 	HTAB *partitions;
-	BufferedFrame *last;
-	uint64 count;
+	BufferedPartition **numbered;
+	uint32 partition_count;
+	uint32 partition_space;
+	BufferedFrame *last; /* in memory */
+	uint64 count;		 /* in memory and in the file */
+	Size bytes;			 /* in memory */
+	FrameFile file;
 	Savepoint *savepoints;
 	int savepoint_count;
 	int savepoint_space;
@@ -153,6 +161,83 @@ compare_partitions(const void *left, const void *right)
 	return result;
 }
 
+/* Give a new partition its number. */
+void
+number_partition(BufferedPartition *partition)
+{
+	if (buffer.partition_count == buffer.partition_space)
+	{
+		uint32 space = Max(16, buffer.partition_space * 2);
+		Size size = sizeof(BufferedPartition *) * space;
+
+		buffer.numbered = (BufferedPartition **) (buffer.numbered == nullptr ? MemoryContextAlloc(buffer.context, size)
+																			 : repalloc_huge(buffer.numbered, size));
+		buffer.partition_space = space;
+	}
+	partition->number = buffer.partition_count;
+	buffer.numbered[buffer.partition_count++] = partition;
+}
+
+/* Forget the newest frame in memory. Never raises. */
+void
+drop_last()
+{
+	BufferedFrame *frame = buffer.last;
+
+	frame->partition->last = frame->previous_of_partition;
+	frame->partition->count--;
+	buffer.last = frame->previous;
+	buffer.count--;
+	buffer.bytes -= frame->size;
+	pfree(frame);
+}
+
+/* Append all frames in memory to the file, in their order, and forget them in memory. */
+void
+spill()
+{
+	const uint64 in_memory = buffer.count - buffer.file.count;
+	const FrameFile before = buffer.file;
+	BufferedFrame **frames =
+		(BufferedFrame **) MemoryContextAllocHuge(buffer.context, sizeof(BufferedFrame *) * in_memory);
+	int savepoint = 0;
+	uint64 i = in_memory;
+
+	for (BufferedFrame *f = buffer.last; f != nullptr; f = f->previous)
+		frames[--i] = f;
+	while (savepoint < buffer.savepoint_count && buffer.savepoints[savepoint].count < before.count)
+		savepoint++;
+	PG_TRY();
+	{
+		for (i = 0; i < in_memory; i++)
+		{
+			for (; savepoint < buffer.savepoint_count && buffer.savepoints[savepoint].count == buffer.file.count;
+				 savepoint++)
+				buffer.savepoints[savepoint].position = buffer.file.end;
+			frame_file_append(&buffer.file, frames[i]->partition->number, &frames[i]->frame);
+		}
+	}
+	PG_CATCH();
+	{
+		/* the disk is full, say: a handler that catches this finds the buffer as it was */
+		frame_file_cut(&buffer.file, before.end, before.count);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	for (; savepoint < buffer.savepoint_count; savepoint++)
+		buffer.savepoints[savepoint].position = buffer.file.end;
+
+	for (i = in_memory; i > 0; i--)
+	{
+		frames[i - 1]->partition->last = nullptr;
+		frames[i - 1]->partition->count = 0;
+		pfree(frames[i - 1]);
+	}
+	pfree(frames);
+	buffer.last = nullptr;
+	buffer.bytes = 0;
+}
+
 /* Note the savepoint that a frame added now belongs to. */
 void
 note_savepoint()
@@ -171,7 +256,7 @@ note_savepoint()
 			(Savepoint *) (n == 0 ? MemoryContextAlloc(buffer.context, size) : repalloc(buffer.savepoints, size));
 		buffer.savepoint_space = space;
 	}
-	buffer.savepoints[n] = {id, buffer.count};
+	buffer.savepoints[n] = {id, buffer.count, buffer.file.end};
 	buffer.savepoint_count = n + 1;
 }
 
@@ -197,7 +282,8 @@ push_buffer_partition(const pg_uuid_t *tenant, Name queue_name, Name name)
 		entry = (PartitionEntry *) hash_search(buffer.partitions, &key, HASH_ENTER, &found);
 		entry->scope = queue;
 		entry->key.scope = &entry->scope;
-		entry->partition = {queue, {kept, name.size}, nullptr, 0};
+		entry->partition = {queue, {kept, name.size}, 0, nullptr, 0};
+		number_partition(&entry->partition);
 	}
 	return &entry->partition;
 }
@@ -217,6 +303,7 @@ push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, co
 		memcpy(bytes, VARDATA_ANY(headers), headers_size);
 	if (payload_size > 0)
 		memcpy(bytes + headers_size, payload, payload_size);
+	frame->size = sizeof(BufferedFrame) + headers_size + payload_size;
 	frame->frame.message_id = *id;
 	frame->frame.raw = raw;
 	frame->frame.has_headers = headers != nullptr;
@@ -229,6 +316,9 @@ push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, co
 	partition->last = frame;
 	partition->count++;
 	buffer.count++;
+	buffer.bytes += frame->size;
+	if (buffer.bytes > (Size) setting_push_buffer_size * 1024)
+		spill();
 }
 
 uint64
@@ -248,17 +338,28 @@ push_buffer_sorted(int *count)
 
 	hash_seq_init(&scan, buffer.partitions);
 	while ((entry = (PartitionEntry *) hash_seq_search(&scan)) != nullptr)
-		if (entry->partition.count > 0)
-			sorted[n++] = &entry->partition;
+		sorted[n++] = &entry->partition;
 	qsort(sorted, (size_t) n, sizeof(BufferedPartition *), compare_partitions);
 	*count = n;
 	return sorted;
 }
 
+FrameFile *
+push_buffer_file()
+{
+	if (buffer.file.file == nullptr)
+		return nullptr;
+	if (buffer.last != nullptr)
+		spill();
+	return &buffer.file;
+}
+
 void
 push_buffer_reset(bool free_memory)
 {
-	/* at the transaction's end TopTransactionContext takes the memory along */
+	/* at the transaction's end TopTransactionContext takes the memory along, and the resource owner the file */
+	if (free_memory && buffer.file.file != nullptr)
+		BufFileClose(buffer.file.file);
 	if (free_memory && buffer.context != nullptr)
 		MemoryContextDelete(buffer.context);
 	buffer = {};
@@ -284,15 +385,12 @@ push_buffer_sub_aborted(SubTransactionId self)
 
 	if (n == 0 || buffer.savepoints[n - 1].id != self)
 		return;
-	while (buffer.count > buffer.savepoints[n - 1].count)
+	while (buffer.last != nullptr && buffer.count > buffer.savepoints[n - 1].count)
+		drop_last();
+	if (buffer.count > buffer.savepoints[n - 1].count)
 	{
-		BufferedFrame *frame = buffer.last;
-
-		frame->partition->last = frame->previous_of_partition;
-		frame->partition->count--;
-		buffer.last = frame->previous;
-		buffer.count--;
-		pfree(frame);
+		frame_file_cut(&buffer.file, buffer.savepoints[n - 1].position, buffer.savepoints[n - 1].count);
+		buffer.count = buffer.file.count;
 	}
 	buffer.savepoint_count = n - 1;
 }

@@ -2,12 +2,14 @@
  * push_buffer.h: what this transaction has pushed and not yet written.
  *
  * Frames are kept by names, in the order of the pushes, with the savepoint they belong to: since sub-transactions nest,
- * what a rolled-back savepoint pushed is always the tail of that order. Memory is a child of TopTransactionContext.
+ * what a rolled-back savepoint pushed is always the tail of that order. The newest are in memory (a child of
+ * TopTransactionContext), at most queen.push_buffer_size of them; the older ones went to a temporary file.
  */
 #ifndef QUEEN_LOG_PUSH_BUFFER_H
 #define QUEEN_LOG_PUSH_BUFFER_H
 
 #include "core/segment.h"
+#include "log/frame_file.h"
 #include "server/errors.h"
 #include "server/pg.h"
 
@@ -26,8 +28,9 @@ struct BufferedPartition
 {
 	BufferedQueue *queue;
 	Name name;
-	BufferedFrame *last; /* the newest frame, linked back to the oldest */
-	uint32 count;
+	uint32 number;		 /* what the file calls it */
+	BufferedFrame *last; /* the newest frame in memory, linked back to the oldest there */
+	uint32 count;		 /* of frames in memory */
 };
 
 struct BufferedFrame
@@ -35,6 +38,7 @@ struct BufferedFrame
 	BufferedFrame *previous;			  /* of the whole buffer */
 	BufferedFrame *previous_of_partition; /* of the partition */
 	BufferedPartition *partition;
+	Size size;		   /* of this allocation */
 	core::Frame frame; /* its views point into this allocation */
 };
 
@@ -45,11 +49,14 @@ BufferedPartition *push_buffer_partition(const pg_uuid_t *tenant, Name queue, Na
 void push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, const Jsonb *headers,
 					 const void *payload, Size payload_size);
 
-/* Frames in the buffer. */
+/* Frames in the buffer, in memory and in the file. */
 uint64 push_buffer_count();
 
-/* The partitions that hold frames, in (tenant, queue, partition) order; palloc'ed in the current context. */
+/* All partitions that were pushed to, in (tenant, queue, partition) order; palloc'ed in the current context. */
 BufferedPartition **push_buffer_sorted(int *count);
+
+/* Null while everything is in memory. Otherwise the file, into which what was in memory has gone too. May raise. */
+FrameFile *push_buffer_file();
 
 /* Forget everything: it has been written, or the transaction is over. Never raises. */
 void push_buffer_reset(bool free_memory);

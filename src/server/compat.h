@@ -67,6 +67,32 @@ simple_table_tuple_update_compat(Relation rel, ItemPointer tid, TupleTableSlot *
 #endif
 }
 
+/* 16 made the pointer const */
+inline void
+buffile_write(BufFile *file, const void *data, Size size)
+{
+#if PG_VERSION_NUM >= 160000
+	BufFileWrite(file, data, size);
+#else
+	BufFileWrite(file, const_cast<void *>(data), size);
+#endif
+}
+
+/* 16 added the form that raises for a short read */
+inline void
+buffile_read_exact(BufFile *file, void *data, Size size)
+{
+#if PG_VERSION_NUM >= 160000
+	BufFileReadExact(file, data, size);
+#else
+	Size got = BufFileRead(file, data, size);
+
+	if (got != size)
+		ereport(ERROR, (errcode_for_file_access(),
+						errmsg("could not read from temporary file: read only %zu of %zu bytes", got, size)));
+#endif
+}
+
 } // namespace queen
 
 #endif

@@ -10,6 +10,7 @@ namespace queen
 
 bool setting_auto_create = true;
 int setting_flush_timeout = 10000;
+int setting_push_buffer_size = 16384;
 
 namespace
 {
@@ -103,6 +104,10 @@ settings_init()
 	DefineCustomIntVariable("queen.flush_timeout", "Bounds each wait for a lock while a commit writes its pushes.",
 							"statement_timeout does not run then. 0 waits without a bound.", &setting_flush_timeout,
 							/* bootValue= */ 10000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("queen.push_buffer_size", "Memory for a transaction's pushed messages.",
+							"What goes beyond waits for the commit in a temporary file.", &setting_push_buffer_size,
+							/* bootValue= */ 16384, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr,
+							nullptr);
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
 							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "",
 							   PGC_SUSET, 0, check_tenant, assign_tenant, nullptr);

@@ -15,6 +15,9 @@ extern bool setting_auto_create;
 /* How long a commit's flush waits for a lock, milliseconds; 0 without a bound. */
 extern int setting_flush_timeout;
 
+/* Memory for pushed messages before they go to a temporary file, kilobytes. */
+extern int setting_push_buffer_size;
+
 /* The session's tenant (setting queen.tenant); the nil uuid when none is set. */
 const pg_uuid_t *setting_tenant();
 

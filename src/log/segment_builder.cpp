@@ -1,0 +1,125 @@
+/*
+ * segment_builder.cpp: frames into segments. See segment_builder.h.
+ *
+ * Raises. Locks: what append_segment takes. Runs in backends, in PRE_COMMIT.
+ */
+#include "log/segment_builder.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* zstd's state, kept for the backend's life: making one costs more than compressing a small segment. */
+struct CompressorCache
+{
+	void *workspace;
+	Size size;
+	core::Compressor *compressor;
+};
+
+constinit CompressorCache compressor_cache = {};
+
+/* Memory for a level into what segment_encode takes. */
+void
+use_compressor(int level, core::EncodeMemory *memory)
+{
+	CompressorCache *cache = &compressor_cache;
+	Size size = level == 0 ? 0 : core::segment_encode_workspace_size(level);
+
+	if (size > cache->size)
+	{
+		void *old = cache->workspace;
+
+		*cache = {};
+		if (old != nullptr)
+			pfree(old);
+		cache->workspace = MemoryContextAlloc(TopMemoryContext, size);
+		cache->size = size;
+		cache->compressor = core::compressor_make({(uint8 *) cache->workspace, size}, level);
+	}
+	memory->workspace = {(uint8 *) cache->workspace, cache->size};
+	memory->compressor = cache->compressor;
+}
+
+/* Encode frames into a bytea, palloc'ed in the current context. */
+Datum
+encode(std::span<const core::Frame> frames, int level)
+{
+	core::EncodeMemory memory;
+	Size bound = core::segment_encode_bound(frames);
+	Size raw_size = core::segment_encode_raw_size(frames);
+	struct varlena *blob = (struct varlena *) MemoryContextAllocHuge(CurrentMemoryContext, VARHDRSZ + bound);
+	core::Status status;
+	std::size_t size = 0;
+
+	memory.raw = {(uint8 *) MemoryContextAllocHuge(CurrentMemoryContext, raw_size), raw_size};
+	use_compressor(level, &memory);
+	status = core::segment_encode(frames, level, memory, {(uint8 *) VARDATA(blob), bound}, size);
+	if (status != core::Status::ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not encode a segment: %s", core::status_name(status))));
+	SET_VARSIZE(blob, VARHDRSZ + size);
+	return PointerGetDatum(blob);
+}
+
+/* Append the segment that was collected. Compressed before the partition's lock is taken. */
+void
+finish_segment(SegmentBuilder *builder)
+{
+	const BufferedPartition *buffered;
+	MemoryContext caller;
+	Datum blob;
+
+	if (builder->count == 0)
+		return;
+	buffered = builder->target->buffered;
+	caller = MemoryContextSwitchTo(builder->scratch);
+	blob = encode({builder->frames, builder->count}, builder->target->compression);
+	append_segment(&builder->appender, builder->target->partition_id, builder->count, blob,
+				   name_to_cstring(buffered->queue->name), name_to_cstring(buffered->name));
+	MemoryContextSwitchTo(caller);
+	MemoryContextReset(builder->scratch);
+	builder->count = 0;
+	builder->raw = 0;
+}
+
+} // namespace
+
+void
+segment_builder_open(SegmentBuilder *builder)
+{
+	builder->target = nullptr;
+	builder->count = 0;
+	builder->raw = 0;
+	builder->frames = (core::Frame *) palloc(sizeof(core::Frame) * core::segment_max_frames);
+	builder->scratch = AllocSetContextCreate(CurrentMemoryContext, "queen flush segment", ALLOCSET_DEFAULT_SIZES);
+	appender_open(&builder->appender);
+}
+
+void
+segment_builder_room(SegmentBuilder *builder, const FlushTarget *target, const core::Frame *frame)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (builder->target != target || builder->count == core::segment_max_frames ||
+		builder->raw + core::frame_raw_bound(*frame) > core::segment_target_raw)
+		finish_segment(builder);
+	builder->target = target;
+}
+
+void
+segment_builder_add(SegmentBuilder *builder, const core::Frame *frame)
+{
+	builder->frames[builder->count++] = *frame;
+	builder->raw += core::frame_raw_bound(*frame);
+}
+
+void
+segment_builder_close(SegmentBuilder *builder)
+{
+	finish_segment(builder);
+	appender_close(&builder->appender);
+}
+
+} // namespace queen
