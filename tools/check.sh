@@ -86,6 +86,7 @@ tree() { # built once, when the first suite needs it; the test files go along
 	bin=$(cat "$run/bin")
 	pgxs=$(cd "$(dirname "$(pg --pgxs)")/.." && pwd)
 	export RUN_PATH=$bin RUN_HOME=$run/out
+	export PGISOLATIONTIMEOUT=${PGISOLATIONTIMEOUT:-60} # seconds for one step; a hang is a failure, and soon
 }
 # as_server_user DIR COMMAND…: as the servers' user, in DIR, not longer than SUITE_TIMEOUT
 as_server_user() {

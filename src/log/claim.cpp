@@ -148,7 +148,9 @@ bury_head(Claim *claim)
 	int64 offset;
 
 	segment_frames_open(&frames, &claim->reader, claim->head, request->queue->name, claim->candidate->name);
-	if (segment_frames_next(&frames, &frame, &offset))
+	if (!segment_frames_next(&frames, &frame, &offset))
+		segment_frames_check(&frames);
+	else
 	{
 		DeadLetter letter = {};
 
@@ -162,7 +164,9 @@ bury_head(Claim *claim)
 		letter.attempts = claim->deliveries;
 		letter.error = claim->cursor.attempt_offset == claim->head ? claim->cursor.last_error : nullptr;
 		if (letter.error == nullptr)
-			letter.error = cstring_to_text(psprintf("delivered %d times and never acknowledged", claim->deliveries));
+			letter.error = cstring_to_text(
+				claim->deliveries == 1 ? "delivered once and never acknowledged"
+									   : psprintf("delivered %d times and never acknowledged", claim->deliveries));
 		dead_letter_add(&letter);
 	}
 	segment_frames_close(&frames);
@@ -199,6 +203,7 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 	Candidate *candidate = claim->candidate;
 	int64 last = claim->head;
 	bool whole = true;
+	bool corrupt = false;
 
 	candidate->messages = 0;
 	for (;;)
@@ -215,9 +220,13 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 			last = offset;
 			candidate->messages++;
 		}
+		/* what lies before the damage is delivered; the call that begins at it tells */
+		if (candidate->messages == 0)
+			segment_frames_check(&frames);
+		corrupt = frames.trouble != nullptr;
 		segment_frames_close(&frames);
 		whole = last == claim->reader.end;
-		if (candidate->messages >= limit || log_reader_next(&claim->reader) != ReadResult::segment)
+		if (candidate->messages >= limit || corrupt || log_reader_next(&claim->reader) != ReadResult::segment)
 			break;
 		CHECK_FOR_INTERRUPTS();
 	}

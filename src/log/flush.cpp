@@ -1,7 +1,7 @@
 /*
  * flush.cpp: writing the push buffer, in PRE_COMMIT. See flush.h; the order is design.md section 3.
  *
- * flush_pushes raises. Locks, in this order: the own tables; births' unique keys (queues, then partitions, by name), to
+ * flush_pushes raises. Locks, in this order (the own tables were locked by the push): births' unique keys (queues, then partitions, by name), to
  * the end; then one partition at a time, briefly. Runs in backends.
  */
 #include "log/flush.h"
@@ -231,16 +231,17 @@ flush_pushes()
 	int count;
 
 	if (push_buffer_count() == 0)
+	{
+		/* all of it may have been rolled back to savepoints, and its file still be open */
+		push_buffer_reset(true);
 		return;
-	/* a push locks a table, so only this transaction itself can have dropped them: its messages are gone with them */
+	}
+	/* a push locks the tables, so only this transaction itself can have dropped them: its messages are gone with them */
 	if (!relations_exist())
 	{
 		push_buffer_reset(true);
 		return;
 	}
-	for (Table table : {Table::queues, Table::log_partitions, Table::log_starts, Table::log_segments})
-		lock_table(table, RowExclusiveLock);
-
 	context = AllocSetContextCreate(TopTransactionContext, "queen flush", ALLOCSET_DEFAULT_SIZES);
 	caller = MemoryContextSwitchTo(context);
 	/* toasting wants a snapshot to be there */

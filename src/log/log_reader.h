@@ -72,9 +72,10 @@ bool log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 of
 /* How many messages lie in [from, to], without the holes, as the latest snapshot sees them. */
 int64 log_count_messages(SegmentTable *segments, int64 partition_id, int64 from, int64 to);
 
-/* Frames of one segment, decoded. Open raises XX001 for a corrupt blob, naming queue, partition and offset. */
+/* Frames of one segment, decoded. */
 struct SegmentFrames
 {
+	const char *trouble; /* what is corrupt, or null; nothing more comes then */
 	core::SegmentReader reader;
 	MemoryContext context; /* holds the detoasted blob and the buffers */
 	const char *queue;
@@ -83,12 +84,18 @@ struct SegmentFrames
 	int64 next_offset;
 };
 
-/* Start at an offset inside the reader's current segment. queue and partition name it in errors. */
+/*
+ * Start at an offset inside the reader's current segment. queue and partition name it in errors. Corrupt data raises
+ * nothing here: segment_frames_next gives no frame, and trouble says why.
+ */
 void segment_frames_open(SegmentFrames *frames, const LogReader *reader, int64 from, const char *queue,
 						 const char *partition);
 
-/* The next frame; its views hold until the next call. False at the segment's end. */
+/* The next frame; its views hold until the next call. False at the segment's end and where it is corrupt. */
 bool segment_frames_next(SegmentFrames *frames, core::Frame *frame, int64 *offset);
+
+/* Raise XX001, naming queue, partition and offset, when frames->trouble says that the segment is corrupt. */
+void segment_frames_check(const SegmentFrames *frames);
 
 void segment_frames_close(SegmentFrames *frames);
 

@@ -95,7 +95,9 @@ bury(const HeldLease *held, const QueueRow *queue, const LogReader *reader, int6
 		partition.name = psprintf("%lld", (long long) held->partition_id);
 	partition_table_close(&partitions);
 	segment_frames_open(&frames, reader, offset, queue->name, partition.name);
-	if (segment_frames_next(&frames, &frame, &found))
+	if (!segment_frames_next(&frames, &frame, &found))
+		segment_frames_check(&frames);
+	else
 	{
 		DeadLetter letter = {};
 

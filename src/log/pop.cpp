@@ -230,6 +230,7 @@ queen_peek(PG_FUNCTION_ARGS)
 			segment_frames_open(&frames, &reader, Max(from, reader.base), queue.name, partition.name);
 			for (; left > 0 && segment_frames_next(&frames, &frame, &offset); left--)
 				message_sink_put(&sink, &origin, offset, reader.created_at, &frame);
+			segment_frames_check(&frames);
 			segment_frames_close(&frames);
 			CHECK_FOR_INTERRUPTS();
 		}

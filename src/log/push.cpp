@@ -58,8 +58,11 @@ target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
 	Name queue = name_argument(fcinfo, queue_arg, "queue");
 	Name partition = name_argument(fcinfo, partition_arg, "partition");
 
-	/* from here on nobody else can drop the extension: tables that the flush misses were dropped by this transaction */
-	lock_table(Table::log_segments, RowExclusiveLock);
+	/*
+	 * All that the flush will need, now: nobody else can drop the extension any more, so tables that the flush misses were
+	 * dropped by this transaction, and a DROP EXTENSION that waits cannot close a circle.
+	 */
+	lock_for_push();
 	/* with auto_create off the error belongs to this call; the flush asks again, the queue may go meanwhile */
 	if (!setting_auto_create)
 	{
@@ -94,9 +97,9 @@ refuse_unsupported(FunctionCallInfo fcinfo, int dedup_arg, int delay_arg, int de
 {
 	if (!PG_ARGISNULL(dedup_arg))
 		raise_unsupported_argument("dedup_key", "Push without a deduplication key.");
-	if (delay_arg >= 0 && !PG_ARGISNULL(delay_arg))
+	if (!PG_ARGISNULL(delay_arg))
 		raise_unsupported_argument("delay", "Push without a delay: the message is delivered at once.");
-	if (deliver_at_arg >= 0 && !PG_ARGISNULL(deliver_at_arg))
+	if (!PG_ARGISNULL(deliver_at_arg))
 		raise_unsupported_argument("deliver_at", "Push without a time: the message is delivered at once.");
 }
 
@@ -237,7 +240,8 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	guard_write("queen.push_batch()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("messages");
-	refuse_unsupported(fcinfo, 4, -1, -1);
+	if (!PG_ARGISNULL(4))
+		raise_unsupported_argument("dedup_keys", "Push without deduplication keys.");
 	messages = PG_GETARG_JSONB_P(1);
 	if (!JB_ROOT_IS_ARRAY(messages) || JB_ROOT_IS_SCALAR(messages))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("messages must be a JSON array"),

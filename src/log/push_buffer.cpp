@@ -219,7 +219,10 @@ spill()
 	}
 	PG_CATCH();
 	{
-		/* the disk is full, say: a handler that catches this finds the buffer as it was */
+		/*
+		 * The disk is full, say. A handler that catches this finds the buffer as it was, but the file may not take anything
+		 * any more: then the commit fails as well, and nothing is written by halves.
+		 */
 		frame_file_cut(&buffer.file, before.end, before.count);
 		PG_RE_THROW();
 	}

@@ -5,6 +5,8 @@
  */
 #include "log/queues.h"
 
+#include "core/segment.h"
+
 namespace queen
 {
 
@@ -65,7 +67,7 @@ duration_option(const char *option, const JsonbValue *value, int64 least, int64 
 
 		if (!(seconds * USECS_PER_SEC >= (double) least && seconds * USECS_PER_SEC <= (double) most))
 			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-							errmsg("option \"%s\" value %g s is out of range", option, seconds),
+							errmsg("option \"%s\" value %.15g s is out of range", option, seconds),
 							errhint("It lies between %s and %s.", interval_text(least), interval_text(most))));
 		return (int64) (seconds * USECS_PER_SEC);
 	}
@@ -107,8 +109,6 @@ int32
 compression_option(const JsonbValue *value)
 {
 	char *text;
-	int level = 3;
-	char extra;
 
 	if (value->type != jbvString)
 		raise_option_type("compression", value, "\"none\", \"zstd\", or \"zstd:1\" to \"zstd:19\"");
@@ -116,9 +116,16 @@ compression_option(const JsonbValue *value)
 	if (strcmp(text, "none") == 0)
 		return 0;
 	if (strcmp(text, "zstd") == 0)
-		return level;
-	if (sscanf(text, "zstd:%d%c", &level, &extra) == 1 && level >= 1 && level <= 19)
-		return level;
+		return 3;
+	if (strncmp(text, "zstd:", 5) == 0)
+	{
+		const char *digits = text + 5;
+		size_t length = strspn(digits, "0123456789");
+
+		if (length >= 1 && length <= 2 && digits[length] == '\0' && atoi(digits) >= core::zstd_level_min &&
+			atoi(digits) <= core::zstd_level_max)
+			return atoi(digits);
+	}
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"compression\" has no value \"%s\"", text),
 			 errhint("It is \"none\", \"zstd\", or \"zstd:1\" to \"zstd:19\".")));

@@ -23,6 +23,17 @@ raise_unsupported_argument(const char *what, const char *hint)
 	pg_unreachable();
 }
 
+/* Does a control character begin at byte i? In UTF-8 also one of U+0080 to U+009F. */
+static bool
+is_control(Name name, int i)
+{
+	unsigned char c = (unsigned char) name.data[i];
+
+	if (c == 0xc2 && GetDatabaseEncoding() == PG_UTF8 && i + 1 < name.size)
+		return (unsigned char) name.data[i + 1] < 0xa0;
+	return c < 0x20 || c == 0x7f;
+}
+
 /* A value for an error message: control characters as \xHH, cut to a readable length at a character's border. */
 static char *
 printable(Name name)
@@ -36,7 +47,7 @@ printable(Name name)
 	{
 		unsigned char c = (unsigned char) name.data[i];
 
-		if (c < 0x20 || c == 0x7f)
+		if (is_control(name, i))
 			appendStringInfo(&out, "\\x%02x", c);
 		else
 			appendStringInfoChar(&out, (char) c);
@@ -62,7 +73,7 @@ name_from_text(const text *value, const char *what)
 	{
 		unsigned char c = (unsigned char) name.data[i];
 
-		if (c < 0x20 || c == 0x7f)
+		if (is_control(name, i))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("%s \"%s\" contains a control character", what, printable(name)),
@@ -102,10 +113,16 @@ count_argument(FunctionCallInfo fcinfo, int argno, const char *what, int64 least
 char *
 interval_text(int64 microseconds)
 {
+	char *result = (char *) palloc(MAXDATELEN + 1);
+	struct pg_itm parts;
 	Interval interval = {};
 
-	interval.time = microseconds;
-	return DatumGetCString(DirectFunctionCall1(interval_out, IntervalPGetDatum(&interval)));
+	interval.day = (int32) (microseconds / USECS_PER_DAY);
+	interval.time = microseconds % USECS_PER_DAY;
+	interval2itm(interval, &parts);
+	/* one form for all sessions, whatever their IntervalStyle: it stands in JSON that programs read */
+	EncodeInterval(&parts, INTSTYLE_POSTGRES, result);
+	return result;
 }
 
 int64

@@ -97,9 +97,25 @@ open_table(Table table, LOCKMODE mode)
 }
 
 void
-lock_table(Table table, LOCKMODE mode)
+lock_for_push()
 {
-	table_close(open_table(table, mode), NoLock);
+	constexpr int needed[] = {
+		(int) Table::queues,
+		(int) Table::log_partitions,
+		(int) Table::log_starts,
+		(int) Table::log_segments,
+		table_count + (int) Sequence::queue_ids,
+		table_count + (int) Sequence::partition_ids,
+	};
+
+	do
+	{
+		if (!load_oids())
+			raise_missing();
+		for (int i : needed)
+			LockRelationOid(oids[i], RowExclusiveLock);
+		/* a lock that had to be waited for brings the news that its relation was dropped */
+	} while (!oids_valid);
 }
 
 Relation
@@ -132,9 +148,26 @@ open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode)
 int64
 next_id(Sequence sequence)
 {
+	const bool read_only = XactReadOnly;
+	int64 id;
+
 	if (!load_oids())
 		raise_missing();
-	return nextval_internal(oids[table_count + (int) sequence], false);
+	/*
+	 * A transaction may turn read-only after its writes. What it pushed before is written at its commit and may need an
+	 * id; the call itself was refused if it came later.
+	 */
+	XactReadOnly = false;
+	PG_TRY();
+	{
+		id = nextval_internal(oids[table_count + (int) sequence], false);
+	}
+	PG_FINALLY();
+	{
+		XactReadOnly = read_only;
+	}
+	PG_END_TRY();
+	return id;
 }
 
 } // namespace queen

@@ -45,8 +45,8 @@ bool relations_exist();
 /* Open and lock an own table; 42P01 with a hint when the extension is gone. Close with table_close(rel, NoLock). */
 Relation open_table(Table table, LOCKMODE mode);
 
-/* Lock an own table to the end of the transaction; 42P01 when the extension is gone. */
-void lock_table(Table table, LOCKMODE mode);
+/* Lock what writing pushes needs to the end of the transaction, tables and sequences; 42P01 when the extension is gone. */
+void lock_for_push();
 
 /* Open the valid index whose key is exactly these columns. XX000 when there is none. Close with index_close(rel, NoLock). */
 Relation open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode);

@@ -19,9 +19,8 @@ SELECT count(*) FROM queen.pop('ack');
 SELECT queen.ack(lease(), 6);
 SELECT queen.ack(lease(), 5);
 SELECT queen.ack(lease(), 0);
-SELECT queen.ack(lease(), -1);
 SELECT queen.ack(lease(), 7);
-SELECT attempts('SELECT queen.ack(lease(), 10)', 'SELECT queen.ack(lease(), 9223372036854775807)');
+SELECT attempts('SELECT queen.ack(lease(), -1)', 'SELECT queen.ack(lease(), 10)', 'SELECT queen.ack(lease(), 9223372036854775807)');
 SELECT queen.ack(lease(), NULL);
 SELECT queen.ack(lease(), 8);
 SELECT msg_offset, attempt FROM take('ack', max_messages => 3);
@@ -172,3 +171,19 @@ SELECT attempts(
 	$$SELECT queen.ack(overlay(lease()::text placing CASE right(lease()::text, 1) WHEN '0' THEN '1' ELSE '0' END from 36)::uuid)$$,
 	$$SELECT queen.ack('not a uuid')$$);
 SELECT queen.ack(lease());
+
+-- A consumer that acknowledges and commits message by message while its loop over the batch is open.
+SELECT count(queen.push('ack loop', to_jsonb(i))) FROM generate_series(0, 5) i;
+CREATE TABLE seen (message jsonb, answer bigint);
+DO $$
+DECLARE
+	m record;
+BEGIN
+	FOR m IN SELECT * FROM queen.pop('ack loop', max_messages => 4) LOOP
+		INSERT INTO seen VALUES (m.message, queen.ack(m.lease, m.msg_offset));
+		COMMIT;
+	END LOOP;
+END
+$$;
+SELECT * FROM seen;
+SELECT msg_offset, attempt FROM take('ack loop', max_messages => 4);

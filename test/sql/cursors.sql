@@ -5,7 +5,7 @@
 \set helpers :inputdir /sql/helpers.inc
 \ir :helpers
 
-CREATE VIEW shown AS SELECT queue, consumer_group, era, changes, era = changes / 16 AS era_fits, committed, lease IS NOT NULL AS leased FROM cursors ORDER BY 1, 2, 3;
+CREATE VIEW shown AS SELECT queue, consumer_group, era, changes, era = changes / 16 AS era_fits, committed, lease IS NOT NULL AS leased FROM cursors WHERE queue LIKE 'cursors%' ORDER BY 1, 2, 3;
 CREATE PROCEDURE rounds(queue text, n int, commits boolean DEFAULT true) LANGUAGE plpgsql AS $$
 DECLARE
 	m record;

@@ -72,6 +72,15 @@ SELECT count(queen.push('q', '4'));
 SELECT stored('q');
 SELECT message, attempt FROM take('q', max_messages => 10);
 
+BEGIN;
+SELECT count(queen.push('q', '5'));
+SAVEPOINT s;
+SET LOCAL client_min_messages = warning;
+DROP EXTENSION queen CASCADE;
+ROLLBACK TO s;
+COMMIT;
+SELECT stored('q');
+
 -- What was pushed goes with the tables when their drop commits in the same transaction.
 BEGIN;
 SELECT count(queen.push('q', '5'));
@@ -81,6 +90,13 @@ COMMIT;
 SELECT count(*) FROM pg_class WHERE relnamespace = 'queen'::regnamespace;
 SELECT count(*) FROM pg_proc WHERE pronamespace = 'queen'::regnamespace;
 
+-- Made, used and dropped in one transaction; then made and kept.
+BEGIN;
+SET LOCAL client_min_messages = warning;
+CREATE EXTENSION queen;
+SELECT count(queen.push('q', '6'));
+DROP EXTENSION queen CASCADE;
+COMMIT;
 -- Made and used in one transaction; empty at first.
 BEGIN;
 CREATE EXTENSION queen;

@@ -91,7 +91,7 @@ SELECT attempts(
 	$$SELECT set_config('queen.tenant', 'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb', true)$$);
 SHOW queen.tenant;
 RESET ROLE;
-SELECT current_database() AS database \gset
+SELECT current_database() AS database, current_user AS owner \gset
 \c :database regress_queen_tenant
 SET search_path = test_tenants;
 SELECT queue FROM queen.list_queues();
@@ -111,7 +111,7 @@ SET search_path = test_tenants;
 SELECT count(*) FROM attempt($$SET queen.tenant = 'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb'$$);
 DO $$ BEGIN SET queen.tenant = 'bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb'; EXCEPTION WHEN insufficient_privilege THEN NULL; END $$;
 SELECT stored('tenants');
-\c :database postgres
+\c :database :owner
 DROP OWNED BY regress_queen_tenant, regress_queen_serves;
 REVOKE SET ON PARAMETER queen.tenant FROM regress_queen_serves;
 DROP ROLE regress_queen_tenant, regress_queen_serves;
