@@ -20,6 +20,8 @@ CREATE TABLE queen.queues (
 	max_deliveries  integer,
 	retry_delay     bigint,
 	compression     integer,
+	delayed_processing bigint,
+	window_buffer   bigint,
 	CONSTRAINT queues_tenant_name_key UNIQUE (tenant, name)
 );
 

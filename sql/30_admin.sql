@@ -8,7 +8,7 @@ COMMENT ON FUNCTION queen.create_queue(text, text, jsonb) IS
 CREATE FUNCTION queen.configure(queue text, options jsonb)
 RETURNS jsonb LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_configure';
 COMMENT ON FUNCTION queen.configure(text, jsonb) IS
-'Merge options into a queue''s (a null value goes back to the default) and answer all options in force. For log queues: lease_time (interval or seconds, 1 s to 12 h), max_deliveries (1 to 1000), retry_delay ("exponential", or an interval or seconds, 0 to 12 h), compression ("none", "zstd" or "zstd:1" to "zstd:19").';
+'Merge options into a queue''s (a null value goes back to the default) and answer all options in force. For log queues: lease_time (interval or seconds, 1 s to 12 h), max_deliveries (1 to 1000), retry_delay ("exponential", or an interval or seconds, 0 to 12 h), compression ("none", "zstd" or "zstd:1" to "zstd:19"), delayed_processing (interval or seconds, 0 to 7 days: no message is delivered sooner after its push), window_buffer (the same: a partition delivers nothing until it has been quiet that long).';
 
 CREATE FUNCTION queen.list_queues(
 	OUT queue text, OUT kind text, OUT partitions bigint, OUT options jsonb, OUT created_at timestamptz)

@@ -1,10 +1,16 @@
 -- What a DBA watches. Never payloads.
 
 CREATE FUNCTION queen.stat_blocked(OUT tenant uuid, OUT queue text, OUT partition text, OUT consumer_group text,
-	OUT msg_offset bigint, OUT reason text, OUT attempts integer, OUT blocked_until timestamptz, OUT error text)
+	OUT msg_offset bigint, OUT reason text, OUT attempts integer, OUT blocked_until timestamptz, OUT error text,
+	OUT blocking_xid xid)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'queen_stat_blocked';
 COMMENT ON FUNCTION queen.stat_blocked() IS 'Rows of pg_stat_queen_blocked, of all tenants, read from the tables with the latest snapshot.';
 
-CREATE VIEW queen.pg_stat_queen_blocked AS SELECT * FROM queen.stat_blocked();
+CREATE VIEW queen.pg_stat_queen_blocked AS
+	SELECT b.*, l.pid AS blocking_pid, p.gid AS blocking_gid
+	FROM queen.stat_blocked() b
+	LEFT JOIN pg_catalog.pg_locks l ON l.locktype OPERATOR(pg_catalog.=) 'transactionid'
+		AND l.transactionid OPERATOR(pg_catalog.=) b.blocking_xid AND l.granted AND l.mode OPERATOR(pg_catalog.=) 'ExclusiveLock'
+	LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction OPERATOR(pg_catalog.=) b.blocking_xid;
 COMMENT ON VIEW queen.pg_stat_queen_blocked IS
-'Partitions that deliver nothing to a group now although they have a message: the head was nacked and waits (reason retry delay). Exact: read from the tables when asked.';
+'Partitions that deliver nothing to a group now although they have a message: the head was nacked and waits (reason retry delay), or the next message is in a transaction that has not ended (behind a push: blocking_pid is its backend, blocking_gid its name if it is prepared). Exact: read from the tables when asked.';

@@ -6,6 +6,7 @@
  */
 #include "log/cursors.h"
 #include "log/groups.h"
+#include "log/log_reader.h"
 #include "log/partitions.h"
 #include "log/queues.h"
 
@@ -22,6 +23,48 @@ struct Names
 	PartitionRow partition;
 };
 
+enum BlockedColumn : int
+{
+	col_tenant,
+	col_queue,
+	col_partition,
+	col_consumer_group,
+	col_msg_offset,
+	col_reason,
+	col_attempts,
+	col_blocked_until,
+	col_error,
+	col_blocking_xid,
+	blocked_cols,
+};
+
+/* Why a cursor's partition delivers nothing although something is there. */
+struct Block
+{
+	const char *reason; /* null: it delivers, or nothing is there */
+	int64 offset;
+	TransactionId xid; /* behind a push: whose */
+};
+
+Block
+find_block(SegmentTable *segments, int64 partition_id, const Cursor *cursor, TimestampTz now)
+{
+	Block block = {};
+	LogReader reader;
+
+	if (cursor->blocked && cursor->blocked_until > now)
+		return {"retry delay", cursor->attempt_offset, InvalidTransactionId};
+	if (cursor->leased && cursor->lease_until > now)
+		return block;
+	if (log_surely_empty_after(segments, partition_id, cursor->committed))
+		return block;
+	log_reader_open(&reader, segments, partition_id, cursor->committed + 1);
+	if (log_reader_next(&reader) == ReadResult::behind_push && TransactionIdIsValid(reader.running))
+		block = {"behind a push", reader.want, SubTransGetTopmostTransaction(reader.running)};
+	log_reader_close(&reader);
+	return block;
+}
+
 /* What the ids of a cursor are called; false when it is being cleaned away. */
 bool
 find_names(QueueTable *queues, PartitionTable *partitions, int64 partition_id, int64 group_id, Names *names)
@@ -34,7 +77,10 @@ find_names(QueueTable *queues, PartitionTable *partitions, int64 partition_id, i
 
 QUEEN_FUNCTION(queen_stat_blocked)
 
-/* queen.stat_blocked() returns setof (tenant, queue, partition, consumer_group, msg_offset, reason, attempts, blocked_until, error) */
+/*
+ * queen.stat_blocked() returns setof (tenant, queue, partition, consumer_group, msg_offset, reason, attempts,
+ * blocked_until, error, blocking_xid)
+ */
 Datum
 queen_stat_blocked(PG_FUNCTION_ARGS)
 {
@@ -43,6 +89,7 @@ queen_stat_blocked(PG_FUNCTION_ARGS)
 	Relation table;
 	QueueTable queues;
 	PartitionTable partitions;
+	SegmentTable segments;
 	Snapshot snapshot;
 	TableScanDesc scan;
 	TupleTableSlot *slot;
@@ -50,6 +97,7 @@ queen_stat_blocked(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	queue_table_open(&queues, AccessShareLock);
 	partition_table_open(&partitions, AccessShareLock);
+	segment_table_open(&segments);
 	table = open_table(Table::log_cursors, AccessShareLock);
 	snapshot = register_latest_snapshot();
 	slot = table_slot_create(table, nullptr);
@@ -58,31 +106,36 @@ queen_stat_blocked(PG_FUNCTION_ARGS)
 	{
 		int64 keys[2];
 		Cursor cursor;
+		Block block;
 		Names names;
-		Datum values[9] = {};
-		bool nulls[9] = {};
+		Datum values[blocked_cols] = {};
+		bool nulls[blocked_cols] = {};
 
 		CHECK_FOR_INTERRUPTS();
 		cursor_read_slot(slot, keys, &cursor);
-		if (!cursor.blocked || cursor.blocked_until <= now ||
-			!find_names(&queues, &partitions, keys[0], keys[1], &names))
+		block = find_block(&segments, keys[0], &cursor, now);
+		if (block.reason == nullptr || !find_names(&queues, &partitions, keys[0], keys[1], &names))
 			continue;
-		values[0] = UUIDPGetDatum(&names.queue.tenant);
-		values[1] = CStringGetTextDatum(names.queue.name);
-		values[2] = CStringGetTextDatum(names.partition.name);
-		values[3] = CStringGetTextDatum(names.group.name);
-		values[4] = Int64GetDatum(cursor.attempt_offset);
-		values[5] = CStringGetTextDatum("retry delay");
-		values[6] = Int32GetDatum(cursor.attempts);
-		values[7] = TimestampTzGetDatum(cursor.blocked_until);
-		nulls[8] = cursor.last_error == nullptr;
-		values[8] = PointerGetDatum(cursor.last_error);
+		values[col_tenant] = UUIDPGetDatum(&names.queue.tenant);
+		values[col_queue] = CStringGetTextDatum(names.queue.name);
+		values[col_partition] = CStringGetTextDatum(names.partition.name);
+		values[col_consumer_group] = CStringGetTextDatum(names.group.name);
+		values[col_msg_offset] = Int64GetDatum(block.offset);
+		values[col_reason] = CStringGetTextDatum(block.reason);
+		values[col_attempts] = Int32GetDatum(cursor_deliveries(&cursor, block.offset));
+		nulls[col_blocked_until] = TransactionIdIsValid(block.xid);
+		values[col_blocked_until] = TimestampTzGetDatum(cursor.blocked_until);
+		nulls[col_error] = cursor.last_error == nullptr;
+		values[col_error] = PointerGetDatum(cursor.last_error);
+		nulls[col_blocking_xid] = !TransactionIdIsValid(block.xid);
+		values[col_blocking_xid] = TransactionIdGetDatum(block.xid);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 	UnregisterSnapshot(snapshot);
 	table_close(table, NoLock);
+	segment_table_close(&segments);
 	partition_table_close(&partitions);
 	queue_table_close(&queues);
 	return (Datum) 0;

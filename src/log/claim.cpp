@@ -40,6 +40,13 @@ give_up(Claim *claim, Verdict verdict)
 	return Look::give_up;
 }
 
+Look
+not_before(Claim *claim, TimestampTz until)
+{
+	claim->candidate->until = until;
+	return give_up(claim, Verdict::leased);
+}
+
 /* Read the cursor and decide from it alone whether the partition is available. */
 Look
 look_at_cursor(Claim *claim, Snapshot snapshot)
@@ -65,16 +72,17 @@ look_at_cursor(Claim *claim, Snapshot snapshot)
 	cursor_read(&claim->tables->cursors, &claim->cursor);
 	now = GetCurrentTimestamp();
 	if (claim->cursor.leased && claim->cursor.lease_until > now)
-	{
-		claim->candidate->until = claim->cursor.lease_until;
-		return give_up(claim, Verdict::leased);
-	}
+		return not_before(claim, claim->cursor.lease_until);
 	if (claim->cursor.blocked && claim->cursor.blocked_until > now)
-	{
-		claim->candidate->until = claim->cursor.blocked_until;
-		return give_up(claim, Verdict::leased);
-	}
+		return not_before(claim, claim->cursor.blocked_until);
 	return Look::take;
+}
+
+/* Until when the queue's options defer the reader's current segment; not later than now when they don't. */
+TimestampTz
+deferred_until(const Claim *claim)
+{
+	return claim->reader.created_at + claim->request->queue->options.delayed_processing;
 }
 
 /* Find the head; the reader is open afterwards only for Look::take. */
@@ -82,14 +90,26 @@ Look
 look_at_log(Claim *claim, bool first_of_call)
 {
 	Candidate *candidate = claim->candidate;
+	const int64 window = claim->request->queue->options.window_buffer;
+	const TimestampTz now = GetCurrentTimestamp();
+	TimestampTz newest;
 	Verdict verdict;
 
+	/* a group's start is stored with it, so a partition that is deferred at first contact loses nothing */
+	if (window > 0 && log_newest(&claim->tables->segments, candidate->partition_id, &newest) && newest + window > now)
+		return not_before(claim, newest + window);
 	if (log_surely_empty_after(&claim->tables->segments, candidate->partition_id, claim->cursor.committed))
 		return give_up(claim, Verdict::empty);
 	log_reader_open(&claim->reader, &claim->tables->segments, candidate->partition_id, claim->cursor.committed + 1);
 	switch (log_reader_next(&claim->reader))
 	{
 		case ReadResult::segment:
+			if (deferred_until(claim) > now)
+			{
+				candidate->until = deferred_until(claim);
+				verdict = Verdict::leased;
+				break;
+			}
 			claim->head = Max(claim->reader.base, claim->cursor.committed + 1);
 			claim->deliveries = cursor_deliveries(&claim->cursor, claim->head);
 			if (claim->deliveries == 0 || first_of_call)
@@ -228,6 +248,11 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 		whole = last == claim->reader.end;
 		if (candidate->messages >= limit || corrupt || log_reader_next(&claim->reader) != ReadResult::segment)
 			break;
+		if (deferred_until(claim) > GetCurrentTimestamp())
+		{
+			whole = false;
+			break;
+		}
 		CHECK_FOR_INTERRUPTS();
 	}
 	candidate->drained = whole && !log_reader_has_more(&claim->reader);

@@ -21,7 +21,7 @@ enum class Verdict
 	none,		 /* not looked at, or left for a call of its own: the head was delivered before */
 	took,		 /* messages, or a dead letter: the cursor's row is ours until the transaction ends */
 	empty,		 /* surely nothing */
-	leased,		 /* under a lease, or blocked by a nacked head, until a time */
+	leased,		 /* under a lease, blocked by a nacked head, or deferred by the queue's options, until a time */
 	locked,		 /* another transaction is at the cursor, or its birth runs */
 	behind_push, /* the next message belongs to a push that has not ended */
 };

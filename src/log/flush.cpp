@@ -19,12 +19,23 @@ namespace queen
 namespace
 {
 
+[[noreturn]] void
+refuse_birth(const char *what, Name name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot PREPARE a transaction that creates %s \"%s\" by a push", what, name_to_cstring(name)),
+			 errhint("Push to it once in a transaction of its own, or commit in one phase.")));
+	pg_unreachable();
+}
+
 /*
  * Make sure of all queues, then of all partitions, in name order. targets[i] is for sorted[i]; those whose count is 0
- * (everything pushed to them was rolled back) are left alone.
+ * (everything pushed to them was rolled back) are left alone. A transaction that is being prepared brings nothing to life:
+ * a name would stay taken, and everybody who pushes to it would wait, until somebody ends it.
  */
 FlushTarget *
-bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count)
+bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool preparing)
 {
 	QueueTable queues;
 	PartitionTable partitions;
@@ -50,7 +61,10 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count)
 		{
 			QueueRow row;
 
-			queue_ensure(&queues, &queue->tenant, queue->name, setting_auto_create, &row);
+			if (!preparing)
+				queue_ensure(&queues, &queue->tenant, queue->name, setting_auto_create, &row);
+			else if (!queue_find(&queues, &queue->tenant, queue->name, &row))
+				refuse_birth("queue", queue->name);
 			queue_ids[i] = row.queue_id;
 			targets[i].compression = row.options.compression;
 		}
@@ -62,7 +76,10 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count)
 
 		if (counts[i] == 0)
 			continue;
-		partition_ensure(&partitions, queue_ids[i], sorted[i]->name, &row);
+		if (!preparing)
+			partition_ensure(&partitions, queue_ids[i], sorted[i]->name, &row);
+		else if (!partition_find(&partitions, queue_ids[i], sorted[i]->name, &row))
+			refuse_birth("partition", sorted[i]->name);
 		targets[i].partition_id = row.partition_id;
 	}
 	partition_table_close(&partitions);
@@ -72,7 +89,7 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count)
 
 /* Everything is in memory: each partition's frames are a list. */
 void
-flush_memory(BufferedPartition **sorted, int count)
+flush_memory(BufferedPartition **sorted, int count, bool preparing)
 {
 	uint64 *counts = (uint64 *) palloc(sizeof(uint64) * (Size) count);
 	FlushTarget *targets;
@@ -80,7 +97,7 @@ flush_memory(BufferedPartition **sorted, int count)
 
 	for (int i = 0; i < count; i++)
 		counts[i] = sorted[i]->count;
-	targets = bring_to_life(sorted, counts, count);
+	targets = bring_to_life(sorted, counts, count, preparing);
 	segment_builder_open(&builder);
 	for (int i = 0; i < count; i++)
 	{
@@ -156,7 +173,7 @@ add_copy(SegmentBuilder *builder, const FlushTarget *target, const StoredFrame *
 
 /* Some of it went to the file: sort it by partition, on disk where it does not fit into work_mem. */
 void
-flush_file(BufferedPartition **sorted, int count, FrameFile *file)
+flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparing)
 {
 	uint64 *counts = (uint64 *) palloc0(sizeof(uint64) * (Size) count);
 	int *rank_of = (int *) palloc(sizeof(int) * (Size) count);
@@ -186,7 +203,7 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file)
 	}
 	tuplesort_performsort(sort.sort);
 
-	targets = bring_to_life(sorted, counts, count);
+	targets = bring_to_life(sorted, counts, count, preparing);
 	segment_builder_open(&builder);
 	slot = MakeSingleTupleTableSlot(sort.desc, &TTSOpsMinimalTuple);
 	while (tuplesort_gettupleslot(sort.sort, true, false, slot, nullptr))
@@ -206,23 +223,7 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file)
 }
 
 void
-ended(bool committed)
-{
-	(void) committed;
-	push_buffer_reset(false);
-}
-
-} // namespace
-
-const TransactionParticipant push_participant = {
-	flush_pushes,
-	ended,
-	push_buffer_sub_committed,
-	push_buffer_sub_aborted,
-};
-
-void
-flush_pushes()
+flush(bool preparing)
 {
 	MemoryContext context;
 	MemoryContext caller;
@@ -249,15 +250,40 @@ flush_pushes()
 	sorted = push_buffer_sorted(&count);
 	file = push_buffer_file();
 	if (file != nullptr)
-		flush_file(sorted, count, file);
+		flush_file(sorted, count, file, preparing);
 	else
-		flush_memory(sorted, count);
+		flush_memory(sorted, count, preparing);
 	push_buffer_reset(true);
 	/* a later read in this transaction must meet its own rows as seen */
 	CommandCounterIncrement();
 	PopActiveSnapshot();
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
+}
+
+void
+prepare()
+{
+	flush(true);
+}
+
+void
+ended(bool committed)
+{
+	(void) committed;
+	push_buffer_reset(false);
+}
+
+} // namespace
+
+const TransactionParticipant push_participant = {
+	flush_pushes, prepare, ended, push_buffer_sub_committed, push_buffer_sub_aborted,
+};
+
+void
+flush_pushes()
+{
+	flush(false);
 }
 
 } // namespace queen

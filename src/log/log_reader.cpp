@@ -98,6 +98,7 @@ look_into_gap(LogReader *reader, int64 limit)
 		if (column_int8(scan.slot, segment_col_end_offset) < reader->want)
 			break;
 		gap = dirty_row_owner(&dirty, scan.slot) == RowOwner::running ? Gap::running : Gap::committed_since;
+		reader->running = dirty.xmin;
 	}
 	index_scan_close(&scan);
 	return gap;
@@ -223,6 +224,28 @@ log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 offset)
 	}
 	index_scan_close(&scan);
 	return empty;
+}
+
+bool
+log_newest(SegmentTable *segments, int64 partition_id, TimestampTz *created_at)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+	bool found;
+
+	index_scan_open(&scan, segments->table, segments->index, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
+	index_scan_start(&scan);
+	found = index_scan_next(&scan, BackwardScanDirection);
+	if (found)
+	{
+		bool isnull;
+
+		*created_at = DatumGetTimestampTz(slot_getattr(scan.slot, segment_col_created_at + 1, &isnull));
+	}
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	return found;
 }
 
 int64

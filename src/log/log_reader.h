@@ -50,6 +50,8 @@ struct LogReader
 	int64 end;
 	TimestampTz created_at;
 	Datum blob;
+	/* behind_push: the transaction to wait for */
+	TransactionId running;
 };
 
 /* Read from an offset on. */
@@ -68,6 +70,9 @@ void log_reader_close(LogReader *reader);
  * than a reader: no snapshot, and mostly no row.
  */
 bool log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 offset);
+
+/* When the newest segment that the latest snapshot sees was pushed; false when it sees none. */
+bool log_newest(SegmentTable *segments, int64 partition_id, TimestampTz *created_at);
 
 /* How many messages lie in [from, to], without the holes, as the latest snapshot sees them. */
 int64 log_count_messages(SegmentTable *segments, int64 partition_id, int64 from, int64 to);

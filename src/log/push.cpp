@@ -142,7 +142,7 @@ queen_push(PG_FUNCTION_ARGS)
 	Jsonb *message;
 	core::Uuid id;
 
-	guard_write("queen.push()");
+	guard_push("queen.push()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("message");
 	refuse_unsupported(fcinfo, 4, 5, 6);
@@ -163,7 +163,7 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 	bytea *payload;
 	core::Uuid id;
 
-	guard_write("queen.push_bytes()");
+	guard_push("queen.push_bytes()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("payload");
 	refuse_unsupported(fcinfo, 4, 5, 6);
@@ -237,7 +237,7 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	bool one_each;
 	uint32 count;
 
-	guard_write("queen.push_batch()");
+	guard_push("queen.push_batch()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("messages");
 	if (!PG_ARGISNULL(4))

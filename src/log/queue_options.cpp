@@ -165,9 +165,16 @@ set_option(const char *option, const JsonbValue *value, Datum *values, bool *nul
 		if (!is_default)
 			datum = Int32GetDatum(compression_option(value));
 	}
+	else if (strcmp(option, "delayed_processing") == 0 || strcmp(option, "window_buffer") == 0)
+	{
+		column = option[0] == 'd' ? queue_col_delayed_processing : queue_col_window_buffer;
+		if (!is_default)
+			datum = Int64GetDatum(duration_option(option, value, 0, deferral_most));
+	}
 	else
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a queue has no option \"%s\"", option),
-						errhint("Options of a log queue: lease_time, max_deliveries, retry_delay, compression.")));
+						errhint("Options of a log queue: lease_time, max_deliveries, retry_delay, compression, "
+								"delayed_processing, window_buffer.")));
 	values[column] = datum;
 	nulls[column] = is_default;
 }
@@ -234,6 +241,8 @@ queue_options_jsonb(const QueueOptions *options)
 														  : interval_text(options->retry_delay));
 	push_string(&state, "compression",
 				options->compression == 0 ? pstrdup("none") : psprintf("zstd:%d", options->compression));
+	push_string(&state, "delayed_processing", interval_text(options->delayed_processing));
+	push_string(&state, "window_buffer", interval_text(options->window_buffer));
 	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 

@@ -50,6 +50,10 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 		row->options.retry_delay = DatumGetInt64(row->values[queue_col_retry_delay]);
 	if (!row->nulls[queue_col_compression])
 		row->options.compression = DatumGetInt32(row->values[queue_col_compression]);
+	if (!row->nulls[queue_col_delayed_processing])
+		row->options.delayed_processing = DatumGetInt64(row->values[queue_col_delayed_processing]);
+	if (!row->nulls[queue_col_window_buffer])
+		row->options.window_buffer = DatumGetInt64(row->values[queue_col_window_buffer]);
 }
 
 static bool

@@ -11,7 +11,7 @@ namespace queen
 {
 
 void
-guard_write(const char *function)
+guard_push(const char *function)
 {
 	PreventCommandIfReadOnly(function);
 	PreventCommandDuringRecovery(function);
@@ -19,6 +19,12 @@ guard_write(const char *function)
 	if (InSecurityRestrictedOperation())
 		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 						errmsg("cannot execute %s within security-restricted operation", function)));
+}
+
+void
+guard_write(const char *function)
+{
+	guard_push(function);
 	transaction_touched();
 }
 

@@ -11,10 +11,13 @@ namespace queen
 
 /*
  * Refuse a call that writes where the transaction may not: read-only (25006), on a standby (25006), in a parallel
- * operation (25000), inside a security-restricted operation such as an index expression run by VACUUM (42501). Direct table access checks
- * none of these by itself. Also notes that the transaction did something of ours, which PREPARE TRANSACTION asks.
+ * operation (25000), inside a security-restricted operation such as an index expression run by VACUUM (42501). Direct
+ * table access checks none of these by itself.
  *   function: the SQL name, as "queen.push()"
  */
+void guard_push(const char *function);
+
+/* guard_push, for what does more than push: PREPARE TRANSACTION will refuse the transaction. */
 void guard_write(const char *function);
 
 /* guard_write, and refuse an isolation level above READ COMMITTED (25000): for what takes messages. */

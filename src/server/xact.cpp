@@ -37,13 +37,21 @@ end_all(bool committed)
 			p->ended(committed);
 }
 
+/*
+ * What was taken, acknowledged or configured has effects at the end of the transaction that another session would have to
+ * apply; pushes have none once they are written.
+ */
 void
-refuse_prepare()
+prepare_all()
 {
 	if (touched)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("cannot PREPARE a transaction that has used queen"),
-				 errhint("Commit it in one phase.")));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cannot PREPARE a transaction that has used queen for anything but pushes"),
+						errhint("Commit it in one phase.")));
+	flushing = true;
+	for (const TransactionParticipant *p : participants)
+		if (p != nullptr && p->prepare != nullptr)
+			p->prepare();
 }
 
 } // namespace
@@ -60,7 +68,7 @@ queen_xact_callback(XactEvent event, void *arg)
 			flush_all();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
-			refuse_prepare();
+			prepare_all();
 			break;
 		case XACT_EVENT_COMMIT:
 			end_all(true);

@@ -15,6 +15,7 @@ namespace queen
 /*
  * What a folder does at a transaction's events. A null member is skipped.
  *   flush           PRE_COMMIT: write what is buffered. May raise; the transaction then aborts.
+ *   prepare         PRE_PREPARE: the same, or refuse. May raise.
  *   ended           COMMIT, ABORT or PREPARE: forget it. Never raises, allocates, waits or reads a catalog; must cope with
  *                   flush not having run.
  *   sub_committed   a savepoint was released: what it buffered now belongs to parent. Never raises.
@@ -23,6 +24,7 @@ namespace queen
 struct TransactionParticipant
 {
 	void (*flush)();
+	void (*prepare)();
 	void (*ended)(bool committed);
 	void (*sub_committed)(SubTransactionId self, SubTransactionId parent);
 	void (*sub_aborted)(SubTransactionId self);
@@ -41,7 +43,7 @@ void transaction_init();
 /* Called by _PG_init for each folder. */
 void transaction_join(TransactionStage stage, const TransactionParticipant *participant);
 
-/* This transaction did something of ours: it cannot be prepared. Never raises. */
+/* This transaction did something of ours that cannot be prepared. Never raises. */
 void transaction_touched();
 
 /*
