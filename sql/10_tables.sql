@@ -1,5 +1,5 @@
 -- Tables. They are written and read by the C++ code alone, by direct index access; nobody is granted anything on them.
--- The tenant is part of every key: a name means something only together with it.
+-- The tenant is part of every name's key; what is keyed by the id of a queue, partition or group belongs to its tenant.
 --
 -- Column numbers and types are mirrored in src/log/*.cpp (enums beside each reader): change both.
 
@@ -9,7 +9,7 @@ CREATE SEQUENCE queen.partition_ids AS bigint MAXVALUE 68719476735;
 CREATE SEQUENCE queen.group_ids AS bigint MAXVALUE 67108863;
 CREATE SEQUENCE queen.dead_ids AS bigint;
 
--- One row a queue. Options that are null have their default (src/log/queue_options.h); durations are microseconds.
+-- One row a queue. Options that are null have their default (src/log/queues.h); durations are microseconds.
 CREATE TABLE queen.queues (
 	queue_id        bigint      NOT NULL PRIMARY KEY,
 	tenant          uuid        NOT NULL,

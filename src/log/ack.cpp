@@ -150,10 +150,7 @@ queen_extend(PG_FUNCTION_ARGS)
 	guard_write("queen.extend()");
 	lease = lease_argument(fcinfo, 0);
 	if (lease_open(&held, lease) == LeaseState::completed)
-		ereport(ERROR,
-				(errcode(errcode_lease_lost),
-				 errmsg("lease %s is completed", DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)))),
-				 errhint("Its messages were acknowledged: there is nothing left to extend.")));
+		raise_completed(lease);
 	until = GetCurrentTimestamp() + lease_time_argument(fcinfo, 1, &held);
 	held.cursor.lease_until = Max(held.cursor.lease_until, until);
 	until = held.cursor.lease_until;

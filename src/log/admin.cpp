@@ -122,8 +122,10 @@ queen_list_queues(PG_FUNCTION_ARGS)
 	QueueTable queues;
 	PartitionTable partitions;
 	IndexScan scan;
+	MemoryContext per_row;
 
 	InitMaterializedSRF(fcinfo, 0);
+	per_row = AllocSetContextCreate(CurrentMemoryContext, "queen list_queues", ALLOCSET_DEFAULT_SIZES);
 	snapshot = register_latest_snapshot();
 	queue_table_open(&queues, AccessShareLock);
 	partition_table_open(&partitions, AccessShareLock);
@@ -135,7 +137,9 @@ queen_list_queues(PG_FUNCTION_ARGS)
 		QueueRow row;
 		Datum values[5];
 		bool nulls[5] = {};
+		MemoryContext caller = MemoryContextSwitchTo(per_row);
 
+		MemoryContextReset(per_row);
 		queue_row_from_slot(scan.slot, &row);
 		values[0] = row.values[queue_col_name];
 		values[1] = row.values[queue_col_kind];
@@ -143,6 +147,7 @@ queen_list_queues(PG_FUNCTION_ARGS)
 		values[3] = queue_options_jsonb(&row.options);
 		values[4] = TimestampTzGetDatum(row.created_at);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		MemoryContextSwitchTo(caller);
 	}
 	index_scan_close(&scan);
 	partition_table_close(&partitions);

@@ -43,14 +43,6 @@ lock_partition(void *arg)
 	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
 }
 
-int64
-column_int8(TupleTableSlot *slot, SegmentColumn column)
-{
-	bool isnull;
-
-	return DatumGetInt64(slot_getattr(slot, column + 1, &isnull));
-}
-
 /* The newest segment's end and time, by a dirty look: rows of running transactions count. */
 Floor
 find_tail(Appender *appender, int64 partition_id)
@@ -58,27 +50,14 @@ find_tail(Appender *appender, int64 partition_id)
 	static constinit HintCache cache = {};
 	Floor floor = {0, DT_NOBEGIN};
 	IndexScan *scan = &appender->tail;
-	HintCache::Entry *hint = hint_cache_entry(&cache, partition_id, 0);
-	bool hinted = hint_cache_hit(hint, partition_id, 0);
-	bool found;
 
-	do
-	{
-		index_scan_reset_keys(scan);
-		index_scan_key_int8(scan, 1, BTEqualStrategyNumber, partition_id);
-		if (hinted)
-			index_scan_key_int8(scan, 2, BTGreaterEqualStrategyNumber, hint->newest);
-		index_scan_start(scan);
-		found = index_scan_next(scan, BackwardScanDirection);
-		/* the segment that the hint was of may have been rolled back or deleted */
-	} while (!found && hinted && !(hinted = false));
-
-	if (found)
+	index_scan_reset_keys(scan);
+	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, partition_id);
+	if (index_scan_newest(scan, &cache, partition_id, 0, 2, segment_col_base_offset + 1))
 	{
 		bool isnull;
 
-		hint_cache_set(hint, partition_id, 0, column_int8(scan->slot, segment_col_base_offset));
-		floor.base = column_int8(scan->slot, segment_col_end_offset) + 1;
+		floor.base = segment_int8(scan->slot, segment_col_end_offset) + 1;
 		floor.created_at = DatumGetTimestampTz(slot_getattr(scan->slot, segment_col_created_at + 1, &isnull));
 		ExecClearTuple(scan->slot);
 	}
@@ -93,21 +72,23 @@ void
 raise_to_log_start(Appender *appender, int64 partition_id, Floor *floor)
 {
 	Snapshot snapshot = register_latest_snapshot();
-	IndexScan scan;
+	IndexScan *scan = &appender->start;
 
-	index_scan_open(&scan, appender->starts, appender->starts_index, snapshot);
-	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
-	index_scan_start(&scan);
-	if (index_scan_next(&scan, ForwardScanDirection))
+	index_scan_set_snapshot(scan, snapshot);
+	index_scan_reset_keys(scan);
+	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, partition_id);
+	index_scan_start(scan);
+	if (index_scan_next(scan, ForwardScanDirection))
 	{
 		bool isnull;
-		int64 log_start = DatumGetInt64(slot_getattr(scan.slot, col_log_start + 1, &isnull));
-		TimestampTz created_at = DatumGetTimestampTz(slot_getattr(scan.slot, col_last_created_at + 1, &isnull));
+		int64 log_start = DatumGetInt64(slot_getattr(scan->slot, col_log_start + 1, &isnull));
+		TimestampTz created_at = DatumGetTimestampTz(slot_getattr(scan->slot, col_last_created_at + 1, &isnull));
 
 		floor->base = Max(floor->base, log_start);
 		floor->created_at = Max(floor->created_at, created_at);
+		ExecClearTuple(scan->slot);
 	}
-	index_scan_close(&scan);
+	index_scan_set_snapshot(scan, InvalidSnapshot);
 	UnregisterSnapshot(snapshot);
 }
 
@@ -123,6 +104,8 @@ appender_open(Appender *appender)
 		open_index(appender->segments, {segment_col_partition_id + 1, segment_col_base_offset + 1}, RowExclusiveLock);
 	InitDirtySnapshot(appender->dirty);
 	index_scan_open(&appender->tail, appender->segments, appender->segments_index, &appender->dirty);
+	/* what can be made before a partition's lock is taken is made here */
+	index_scan_open(&appender->start, appender->starts, appender->starts_index, InvalidSnapshot);
 	table_writer_open(&appender->writer, appender->segments, false);
 }
 
@@ -130,6 +113,7 @@ void
 appender_close(Appender *appender)
 {
 	table_writer_close(&appender->writer);
+	index_scan_close(&appender->start);
 	index_scan_close(&appender->tail);
 	index_close(appender->segments_index, NoLock);
 	table_close(appender->segments, NoLock);

@@ -22,6 +22,15 @@ enum SegmentColumn : int
 	segment_cols,
 };
 
+/* A bigint column of a segment's row. */
+inline int64
+segment_int8(TupleTableSlot *slot, SegmentColumn column)
+{
+	bool isnull;
+
+	return DatumGetInt64(slot_getattr(slot, column + 1, &isnull));
+}
+
 /* Open tables for one or many appends. */
 struct Appender
 {
@@ -29,7 +38,8 @@ struct Appender
 	Relation segments_index;
 	Relation starts;
 	Relation starts_index;
-	IndexScan tail; /* dirty */
+	IndexScan tail;	 /* dirty */
+	IndexScan start; /* of log_starts, with a new snapshot each time */
 	SnapshotData dirty;
 	TableWriter writer;
 };

@@ -19,6 +19,7 @@ namespace
 struct WaitTarget
 {
 	TransactionId xid;
+	uint32 token; /* of its speculative insertion, or 0 */
 	Relation table;
 	ItemPointerData tid;
 };
@@ -28,7 +29,10 @@ wait_for_end(void *arg)
 {
 	WaitTarget *target = (WaitTarget *) arg;
 
-	XactLockTableWait(target->xid, target->table, &target->tid, XLTW_InsertIndex);
+	if (target->token != 0)
+		SpeculativeInsertionWait(target->xid, target->token);
+	else
+		XactLockTableWait(target->xid, target->table, &target->tid, XLTW_InsertIndex);
 }
 
 } // namespace
@@ -39,7 +43,6 @@ look_for_birth(IndexScan *scan, SnapshotData *dirty, bool wait, const char *what
 	for (;;)
 	{
 		WaitTarget target;
-		uint32 token;
 
 		index_scan_start(scan);
 		if (!index_scan_next(scan, ForwardScanDirection))
@@ -49,12 +52,9 @@ look_for_birth(IndexScan *scan, SnapshotData *dirty, bool wait, const char *what
 		if (!wait)
 			return Birth::running;
 
-		target = {dirty->xmin, scan->table, scan->slot->tts_tid};
-		token = dirty->speculativeToken;
+		target = {dirty->xmin, dirty->speculativeToken, scan->table, scan->slot->tts_tid};
 		ExecClearTuple(scan->slot);
-		if (token != 0)
-			SpeculativeInsertionWait(target.xid, token);
-		else if (!run_with_timeout(setting_flush_timeout, false, wait_for_end, &target))
+		if (!run_with_timeout(setting_flush_timeout, false, wait_for_end, &target))
 			ereport(ERROR, (errcode(errcode_flush_timeout),
 							errmsg("%s \"%s\" is being created by a transaction that has not ended", what, name),
 							errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),

@@ -93,6 +93,7 @@ queen_stat_blocked(PG_FUNCTION_ARGS)
 	Snapshot snapshot;
 	TableScanDesc scan;
 	TupleTableSlot *slot;
+	MemoryContext per_row;
 
 	InitMaterializedSRF(fcinfo, 0);
 	queue_table_open(&queues, AccessShareLock);
@@ -102,6 +103,7 @@ queen_stat_blocked(PG_FUNCTION_ARGS)
 	snapshot = register_latest_snapshot();
 	slot = table_slot_create(table, nullptr);
 	scan = table_beginscan(table, snapshot, 0, nullptr);
+	per_row = AllocSetContextCreate(CurrentMemoryContext, "queen blocked", ALLOCSET_DEFAULT_SIZES);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		int64 keys[2];
@@ -110,12 +112,17 @@ queen_stat_blocked(PG_FUNCTION_ARGS)
 		Names names;
 		Datum values[blocked_cols] = {};
 		bool nulls[blocked_cols] = {};
+		MemoryContext caller = MemoryContextSwitchTo(per_row);
 
 		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(per_row);
 		cursor_read_slot(slot, keys, &cursor);
 		block = find_block(&segments, keys[0], &cursor, now);
 		if (block.reason == nullptr || !find_names(&queues, &partitions, keys[0], keys[1], &names))
+		{
+			MemoryContextSwitchTo(caller);
 			continue;
+		}
 		values[col_tenant] = UUIDPGetDatum(&names.queue.tenant);
 		values[col_queue] = CStringGetTextDatum(names.queue.name);
 		values[col_partition] = CStringGetTextDatum(names.partition.name);
@@ -130,6 +137,7 @@ queen_stat_blocked(PG_FUNCTION_ARGS)
 		nulls[col_blocking_xid] = !TransactionIdIsValid(block.xid);
 		values[col_blocking_xid] = TransactionIdGetDatum(block.xid);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		MemoryContextSwitchTo(caller);
 	}
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);

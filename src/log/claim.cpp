@@ -26,6 +26,7 @@ struct Claim
 	ClaimTables *tables;
 	const ClaimRequest *request;
 	Candidate *candidate;
+	bool first_of_call;
 	Cursor cursor;
 	bool is_new; /* the cursor is not there yet */
 	LogReader reader;
@@ -87,7 +88,7 @@ deferred_until(const Claim *claim)
 
 /* Find the head; the reader is open afterwards only for Look::take. */
 Look
-look_at_log(Claim *claim, bool first_of_call)
+look_at_log(Claim *claim)
 {
 	Candidate *candidate = claim->candidate;
 	const int64 window = claim->request->queue->options.window_buffer;
@@ -112,7 +113,7 @@ look_at_log(Claim *claim, bool first_of_call)
 			}
 			claim->head = Max(claim->reader.base, claim->cursor.committed + 1);
 			claim->deliveries = cursor_deliveries(&claim->cursor, claim->head);
-			if (claim->deliveries == 0 || first_of_call)
+			if (claim->deliveries == 0 || claim->first_of_call)
 				return Look::take;
 			candidate->alone = true;
 			verdict = Verdict::none;
@@ -163,33 +164,20 @@ void
 bury_head(Claim *claim)
 {
 	const ClaimRequest *request = claim->request;
-	SegmentFrames frames;
-	core::Frame frame;
-	int64 offset;
+	DeadLetter letter = {};
 
-	segment_frames_open(&frames, &claim->reader, claim->head, request->queue->name, claim->candidate->name);
-	if (!segment_frames_next(&frames, &frame, &offset))
-		segment_frames_check(&frames);
-	else
-	{
-		DeadLetter letter = {};
-
-		letter.queue = request->queue;
-		letter.partition_id = claim->candidate->partition_id;
-		letter.partition = claim->candidate->name;
-		letter.consumer_group = request->group->name;
-		letter.msg_offset = claim->head;
-		letter.enqueued_at = claim->reader.created_at;
-		letter.frame = &frame;
-		letter.attempts = claim->deliveries;
-		letter.error = claim->cursor.attempt_offset == claim->head ? claim->cursor.last_error : nullptr;
-		if (letter.error == nullptr)
-			letter.error = cstring_to_text(
-				claim->deliveries == 1 ? "delivered once and never acknowledged"
-									   : psprintf("delivered %d times and never acknowledged", claim->deliveries));
-		dead_letter_add(&letter);
-	}
-	segment_frames_close(&frames);
+	letter.queue = request->queue;
+	letter.partition_id = claim->candidate->partition_id;
+	letter.partition = claim->candidate->name;
+	letter.consumer_group = request->group->name;
+	letter.msg_offset = claim->head;
+	letter.attempts = claim->deliveries;
+	letter.error = claim->cursor.attempt_offset == claim->head ? claim->cursor.last_error : nullptr;
+	if (letter.error == nullptr)
+		letter.error = cstring_to_text(claim->deliveries == 1
+										   ? "delivered once and never acknowledged"
+										   : psprintf("delivered %d times and never acknowledged", claim->deliveries));
+	dead_letter_bury(&letter, &claim->reader);
 
 	claim->cursor.leased = false;
 	cursor_advance(&claim->cursor, claim->head);
@@ -240,8 +228,8 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 			last = offset;
 			candidate->messages++;
 		}
-		/* what lies before the damage is delivered; the call that begins at it tells */
-		if (candidate->messages == 0)
+		/* what the call has lies before the damage or elsewhere: that is delivered, and the call that begins here tells */
+		if (candidate->messages == 0 && claim->first_of_call)
 			segment_frames_check(&frames);
 		corrupt = frames.trouble != nullptr;
 		segment_frames_close(&frames);
@@ -282,6 +270,14 @@ take(Claim *claim, int64 budget, MessageSink *sink)
 	}
 	/* from the first redelivery on the head comes alone, so that blame is exact */
 	last = deliver(claim, candidate->alone ? 1 : budget, &origin, sink);
+	if (candidate->messages == 0)
+	{
+		candidate->verdict = Verdict::none;
+		/* a birth that has begun must be ended */
+		if (claim->is_new)
+			store_cursor(claim);
+		return;
+	}
 
 	cursor->blocked = false;
 	cursor->leased = !request->auto_ack;
@@ -328,6 +324,7 @@ claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, 
 	claim.tables = tables;
 	claim.request = request;
 	claim.candidate = candidate;
+	claim.first_of_call = first_of_call;
 	for (int i = 0; i < tries; i++)
 	{
 		Snapshot snapshot = register_latest_snapshot();
@@ -335,7 +332,7 @@ claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, 
 
 		if (look == Look::take)
 		{
-			look = look_at_log(&claim, first_of_call);
+			look = look_at_log(&claim);
 			if (look == Look::take)
 			{
 				look = seize(&claim);

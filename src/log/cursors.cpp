@@ -5,6 +5,8 @@
  */
 #include "log/cursors.h"
 
+#include "server/uuids.h"
+
 namespace queen
 {
 
@@ -33,24 +35,6 @@ enum CursorColumn : int
 };
 static_assert(cursor_cols <= era_max_columns);
 
-core::Uuid
-uuid_from(Datum datum)
-{
-	core::Uuid uuid;
-
-	memcpy(uuid.bytes, DatumGetUUIDP(datum)->data, UUID_LEN);
-	return uuid;
-}
-
-Datum
-uuid_to(const core::Uuid &uuid)
-{
-	pg_uuid_t *copy = (pg_uuid_t *) palloc(sizeof(pg_uuid_t));
-
-	memcpy(copy->data, uuid.bytes, UUID_LEN);
-	return UUIDPGetDatum(copy);
-}
-
 } // namespace
 
 const EraTable cursor_table = {Table::log_consumers, Table::log_cursors, 2, cursor_cols};
@@ -65,12 +49,12 @@ read_columns(const Datum *v, const bool *n, Cursor *cursor)
 	{
 		cursor->batch_end = DatumGetInt64(v[col_batch_end]);
 		cursor->batch_count = DatumGetInt32(v[col_batch_count]);
-		cursor->lease = uuid_from(v[col_lease]);
+		cursor->lease = uuid_from_datum(v[col_lease]);
 		cursor->lease_until = DatumGetTimestampTz(v[col_lease_until]);
 	}
 	cursor->has_last_lease = !n[col_last_lease];
 	if (cursor->has_last_lease)
-		cursor->last_lease = uuid_from(v[col_last_lease]);
+		cursor->last_lease = uuid_from_datum(v[col_last_lease]);
 	cursor->attempt_offset = DatumGetInt64(v[col_attempt_offset]);
 	cursor->attempts = DatumGetInt32(v[col_attempts]);
 	cursor->delivered_to = DatumGetInt64(v[col_delivered_to]);
@@ -110,12 +94,12 @@ cursor_store(EraHandle *handle, const Cursor *cursor)
 	{
 		v[col_batch_end] = Int64GetDatum(cursor->batch_end);
 		v[col_batch_count] = Int32GetDatum(cursor->batch_count);
-		v[col_lease] = uuid_to(cursor->lease);
+		v[col_lease] = uuid_to_datum(cursor->lease);
 		v[col_lease_until] = TimestampTzGetDatum(cursor->lease_until);
 	}
 	n[col_last_lease] = !cursor->has_last_lease;
 	if (cursor->has_last_lease)
-		v[col_last_lease] = uuid_to(cursor->last_lease);
+		v[col_last_lease] = uuid_to_datum(cursor->last_lease);
 	v[col_attempt_offset] = Int64GetDatum(cursor->attempt_offset);
 	v[col_attempts] = Int32GetDatum(cursor->attempts);
 	v[col_delivered_to] = Int64GetDatum(cursor->delivered_to);

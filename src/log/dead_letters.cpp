@@ -33,8 +33,8 @@ enum DeadColumn : int
 	dead_cols,
 };
 
-void
-dead_letter_add(const DeadLetter *letter)
+static void
+insert_letter(const DeadLetter *letter, const core::Frame *frame, TimestampTz enqueued_at)
 {
 	Relation table = open_table(Table::dead_letters, RowExclusiveLock);
 	TableWriter writer;
@@ -42,7 +42,7 @@ dead_letter_add(const DeadLetter *letter)
 	bool nulls[dead_cols] = {};
 	FrameDatums parts;
 
-	frame_datums(letter->frame, &parts);
+	frame_datums(frame, &parts);
 	values[col_dead_id] = Int64GetDatum(next_id(Sequence::dead_ids));
 	values[col_tenant] = UUIDPGetDatum(&letter->queue->tenant);
 	values[col_queue_id] = Int64GetDatum(letter->queue->queue_id);
@@ -62,13 +62,31 @@ dead_letter_add(const DeadLetter *letter)
 	values[col_attempts] = Int32GetDatum(letter->attempts);
 	values[col_error] = PointerGetDatum(letter->error);
 	nulls[col_error] = letter->error == nullptr;
-	values[col_enqueued_at] = TimestampTzGetDatum(letter->enqueued_at);
+	values[col_enqueued_at] = TimestampTzGetDatum(enqueued_at);
 	values[col_dead_at] = TimestampTzGetDatum(GetCurrentTimestamp());
 	table_writer_open(&writer, table, false);
 	table_writer_insert(&writer, values, nulls);
 	table_writer_close(&writer);
 	table_close(table, NoLock);
 	CommandCounterIncrement();
+}
+
+void
+dead_letter_bury(const DeadLetter *letter, const LogReader *reader)
+{
+	SegmentFrames frames;
+	core::Frame frame;
+	int64 offset;
+
+	segment_frames_open(&frames, reader, letter->msg_offset, letter->queue->name, letter->partition);
+	if (!segment_frames_next(&frames, &frame, &offset))
+	{
+		segment_frames_check(&frames);
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("no message at offset %lld of partition \"%s\"",
+																(long long) letter->msg_offset, letter->partition)));
+	}
+	insert_letter(letter, &frame, reader->created_at);
+	segment_frames_close(&frames);
 }
 
 } // namespace queen

@@ -4,13 +4,14 @@
 #ifndef QUEEN_LOG_DEAD_LETTERS_H
 #define QUEEN_LOG_DEAD_LETTERS_H
 
-#include "core/segment.h"
+#include "log/log_reader.h"
 #include "log/queues.h"
 #include "server/pg.h"
 
 namespace queen
 {
 
+/* What a dead letter says beside its message. */
 struct DeadLetter
 {
 	const QueueRow *queue;
@@ -18,14 +19,15 @@ struct DeadLetter
 	const char *partition;
 	const char *consumer_group;
 	int64 msg_offset;
-	TimestampTz enqueued_at;
-	const core::Frame *frame;
 	int32 attempts;
 	text *error; /* may be null */
 };
 
-/* Insert one, in the caller's transaction. Raises. */
-void dead_letter_add(const DeadLetter *letter);
+/*
+ * Copy the message at letter->msg_offset, in the reader's current segment, to the dead letters, in the caller's
+ * transaction. Raises; XX001 when the segment is corrupt.
+ */
+void dead_letter_bury(const DeadLetter *letter, const LogReader *reader);
 
 } // namespace queen
 

@@ -1,8 +1,8 @@
 /*
  * flush.cpp: writing the push buffer, in PRE_COMMIT. See flush.h; the order is design.md section 3.
  *
- * flush_pushes raises. Locks, in this order (the own tables were locked by the push): births' unique keys (queues, then partitions, by name), to
- * the end; then one partition at a time, briefly. Runs in backends.
+ * flush_pushes raises. Locks, in this order (the push has locked the own tables): births' unique keys, queues, then
+ * partitions, by name, to the end; then one partition at a time, briefly. Runs in backends.
  */
 #include "log/flush.h"
 
@@ -234,13 +234,13 @@ flush(bool preparing)
 	if (push_buffer_count() == 0)
 	{
 		/* all of it may have been rolled back to savepoints, and its file still be open */
-		push_buffer_reset(true);
+		push_buffer_close();
 		return;
 	}
-	/* a push locks the tables, so only this transaction itself can have dropped them: its messages are gone with them */
-	if (!relations_exist())
+	/* its messages are gone with them */
+	if (tables_were_dropped())
 	{
-		push_buffer_reset(true);
+		push_buffer_close();
 		return;
 	}
 	context = AllocSetContextCreate(TopTransactionContext, "queen flush", ALLOCSET_DEFAULT_SIZES);
@@ -253,7 +253,7 @@ flush(bool preparing)
 		flush_file(sorted, count, file, preparing);
 	else
 		flush_memory(sorted, count, preparing);
-	push_buffer_reset(true);
+	push_buffer_close();
 	/* a later read in this transaction must meet its own rows as seen */
 	CommandCounterIncrement();
 	PopActiveSnapshot();
@@ -271,7 +271,7 @@ void
 ended(bool committed)
 {
 	(void) committed;
-	push_buffer_reset(false);
+	push_buffer_forget();
 }
 
 } // namespace

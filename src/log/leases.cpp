@@ -8,27 +8,13 @@
 #include "server/errors.h"
 #include "server/settings.h"
 #include "server/timed_wait.h"
+#include "server/uuids.h"
 
 namespace queen
 {
 
 namespace
 {
-
-core::Uuid
-uuid_of(const pg_uuid_t *lease)
-{
-	core::Uuid uuid;
-
-	memcpy(uuid.bytes, lease->data, UUID_LEN);
-	return uuid;
-}
-
-const char *
-uuid_text(const pg_uuid_t *lease)
-{
-	return DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)));
-}
 
 [[noreturn]] void
 raise_lost(const pg_uuid_t *lease, const char *detail)
@@ -80,12 +66,20 @@ lease_argument(FunctionCallInfo fcinfo, int argno)
 	return PG_GETARG_UUID_P(argno);
 }
 
+void
+raise_completed(const pg_uuid_t *lease)
+{
+	ereport(ERROR, (errcode(errcode_lease_lost), errmsg("lease %s is completed", uuid_text(lease)),
+					errhint("Its messages were acknowledged or went to the dead letters: nothing is left of it.")));
+	pg_unreachable();
+}
+
 core::LeaseToken
 lease_unpack(const pg_uuid_t *lease)
 {
 	core::LeaseToken token;
 
-	if (!core::lease_token_unpack(uuid_of(lease), token))
+	if (!core::lease_token_unpack(uuid_from_datum(UUIDPGetDatum(lease)), token))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is not a lease", uuid_text(lease)),
 						errhint("Pass the lease column of the messages that queen.pop() returned.")));
 	return token;
@@ -94,7 +88,7 @@ lease_unpack(const pg_uuid_t *lease)
 LeaseState
 lease_open(HeldLease *held, const pg_uuid_t *lease)
 {
-	const core::Uuid uuid = uuid_of(lease);
+	const core::Uuid uuid = uuid_from_datum(UUIDPGetDatum(lease));
 	const core::LeaseToken token = lease_unpack(lease);
 	Cursor *cursor = &held->cursor;
 

@@ -29,14 +29,6 @@ segment_table_close(SegmentTable *segments)
 namespace
 {
 
-int64
-column_int8(TupleTableSlot *slot, SegmentColumn column)
-{
-	bool isnull;
-
-	return DatumGetInt64(slot_getattr(slot, column + 1, &isnull));
-}
-
 void
 close_scan(LogReader *reader)
 {
@@ -95,7 +87,7 @@ look_into_gap(LogReader *reader, int64 limit)
 	/* backwards, so that the last row met is the lowest, which decides */
 	while (index_scan_next(&scan, BackwardScanDirection))
 	{
-		if (column_int8(scan.slot, segment_col_end_offset) < reader->want)
+		if (segment_int8(scan.slot, segment_col_end_offset) < reader->want)
 			break;
 		gap = dirty_row_owner(&dirty, scan.slot) == RowOwner::running ? Gap::running : Gap::committed_since;
 		reader->running = dirty.xmin;
@@ -110,8 +102,8 @@ take_row(LogReader *reader)
 {
 	bool isnull;
 
-	reader->base = column_int8(reader->scan.slot, segment_col_base_offset);
-	reader->end = column_int8(reader->scan.slot, segment_col_end_offset);
+	reader->base = segment_int8(reader->scan.slot, segment_col_base_offset);
+	reader->end = segment_int8(reader->scan.slot, segment_col_end_offset);
 	reader->created_at = DatumGetTimestampTz(slot_getattr(reader->scan.slot, segment_col_created_at + 1, &isnull));
 	reader->blob = slot_getattr(reader->scan.slot, segment_col_blob + 1, &isnull);
 }
@@ -128,7 +120,7 @@ find_row(LogReader *reader)
 			return true;
 		start_scan(reader, BTLessStrategyNumber, reader->want);
 		if (index_scan_next(&reader->scan, BackwardScanDirection) &&
-			column_int8(reader->scan.slot, segment_col_end_offset) >= reader->want)
+			segment_int8(reader->scan.slot, segment_col_end_offset) >= reader->want)
 			return true;
 		start_scan(reader, BTGreaterStrategyNumber, reader->want);
 		reader->scanning_forward = true;
@@ -157,7 +149,7 @@ log_reader_next(LogReader *reader)
 
 		reader->found = find_row(reader);
 		reader->ended = !reader->found;
-		limit = reader->found ? column_int8(reader->scan.slot, segment_col_base_offset) : PG_INT64_MAX;
+		limit = reader->found ? segment_int8(reader->scan.slot, segment_col_base_offset) : PG_INT64_MAX;
 
 		if (limit > reader->want)
 		{
@@ -220,7 +212,7 @@ log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 offset)
 		index_scan_key_int8(&scan, 2, BTGreaterStrategyNumber, offset - core::segment_max_frames);
 		index_scan_start(&scan);
 		empty =
-			!index_scan_next(&scan, BackwardScanDirection) || column_int8(scan.slot, segment_col_end_offset) <= offset;
+			!index_scan_next(&scan, BackwardScanDirection) || segment_int8(scan.slot, segment_col_end_offset) <= offset;
 	}
 	index_scan_close(&scan);
 	return empty;
@@ -255,7 +247,7 @@ log_count_messages(SegmentTable *segments, int64 partition_id, int64 from, int64
 	int64 count = 0;
 
 	log_reader_open(&reader, segments, partition_id, from);
-	while (find_row(&reader) && column_int8(reader.scan.slot, segment_col_base_offset) <= to)
+	while (find_row(&reader) && segment_int8(reader.scan.slot, segment_col_base_offset) <= to)
 	{
 		take_row(&reader);
 		count += Min(reader.end, to) - Max(reader.base, from) + 1;

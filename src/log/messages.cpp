@@ -5,6 +5,8 @@
  */
 #include "log/messages.h"
 
+#include "server/uuids.h"
+
 namespace queen
 {
 
@@ -41,22 +43,13 @@ varlena_datum(core::ByteView bytes)
 	return PointerGetDatum(value);
 }
 
-Datum
-uuid_datum(const core::Uuid *id)
-{
-	pg_uuid_t *copy = (pg_uuid_t *) palloc(sizeof(pg_uuid_t));
-
-	memcpy(copy->data, id->bytes, UUID_LEN);
-	return UUIDPGetDatum(copy);
-}
-
 } // namespace
 
 void
 frame_datums(const core::Frame *frame, FrameDatums *out)
 {
 	*out = {};
-	out->message_id = uuid_datum(&frame->message_id);
+	out->message_id = uuid_to_datum(frame->message_id);
 	out->message_null = frame->raw;
 	out->payload_null = !frame->raw;
 	out->headers_null = !frame->has_headers;
@@ -121,7 +114,7 @@ message_sink_put(MessageSink *sink, const MessageOrigin *origin, int64 offset, T
 	nulls[col_lease] = nulls[col_lease_until] = origin->lease == nullptr;
 	if (origin->lease != nullptr)
 	{
-		values[col_lease] = uuid_datum(origin->lease);
+		values[col_lease] = uuid_to_datum(*origin->lease);
 		values[col_lease_until] = TimestampTzGetDatum(origin->lease_until);
 	}
 

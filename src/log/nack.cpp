@@ -86,33 +86,20 @@ bury(const HeldLease *held, const QueueRow *queue, const LogReader *reader, int6
 {
 	PartitionTable partitions;
 	PartitionRow partition;
-	SegmentFrames frames;
-	core::Frame frame;
-	int64 found;
+	DeadLetter letter = {};
 
 	partition_table_open(&partitions, AccessShareLock);
 	if (!partition_find_by_id(&partitions, held->partition_id, &partition))
 		partition.name = psprintf("%lld", (long long) held->partition_id);
 	partition_table_close(&partitions);
-	segment_frames_open(&frames, reader, offset, queue->name, partition.name);
-	if (!segment_frames_next(&frames, &frame, &found))
-		segment_frames_check(&frames);
-	else
-	{
-		DeadLetter letter = {};
-
-		letter.queue = queue;
-		letter.partition_id = held->partition_id;
-		letter.partition = partition.name;
-		letter.consumer_group = held->group.name;
-		letter.msg_offset = offset;
-		letter.enqueued_at = reader->created_at;
-		letter.frame = &frame;
-		letter.attempts = held->cursor.attempts;
-		letter.error = error;
-		dead_letter_add(&letter);
-	}
-	segment_frames_close(&frames);
+	letter.queue = queue;
+	letter.partition_id = held->partition_id;
+	letter.partition = partition.name;
+	letter.consumer_group = held->group.name;
+	letter.msg_offset = offset;
+	letter.attempts = held->cursor.attempts;
+	letter.error = error;
+	dead_letter_bury(&letter, reader);
 }
 
 /* The message failed: the lease ends; answers whether it is dead. */
@@ -176,10 +163,7 @@ queen_nack(PG_FUNCTION_ARGS)
 	lease = lease_argument(fcinfo, 0);
 	nack_arguments(fcinfo, &args);
 	if (lease_open(&held, lease) == LeaseState::completed)
-		ereport(ERROR,
-				(errcode(errcode_lease_lost),
-				 errmsg("lease %s is completed", DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(lease)))),
-				 errhint("Its messages were acknowledged or went to the dead letters.")));
+		raise_completed(lease);
 	dead = fail(&held, &args);
 	lease_close(&held);
 	return CStringGetTextDatum(dead ? "dead" : "retry");

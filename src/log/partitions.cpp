@@ -43,7 +43,6 @@ row_from_slot(TupleTableSlot *slot, PartitionRow *row)
 {
 	slot_getallattrs(slot);
 	row->partition_id = DatumGetInt64(slot->tts_values[col_partition_id]);
-	row->queue_id = DatumGetInt64(slot->tts_values[col_queue_id]);
 	row->name = TextDatumGetCString(slot->tts_values[col_name]);
 }
 

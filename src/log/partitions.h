@@ -23,7 +23,6 @@ struct PartitionTable
 struct PartitionRow
 {
 	int64 partition_id;
-	int64 queue_id;
 	char *name; /* palloc'ed */
 };
 

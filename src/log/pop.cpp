@@ -107,11 +107,16 @@ remembered_head(const ClaimRequest *request)
 void
 check_in(const Candidate *candidate)
 {
-	ereport(DEBUG2,
-			(errmsg_internal("queen: partition %lld \"%s\": %s%s, %lld messages", (long long) candidate->partition_id,
-							 candidate->name, verdict_name(candidate->verdict),
-							 candidate->verdict == Verdict::took && candidate->drained ? " and drained" : "",
-							 (long long) candidate->messages)));
+	if (candidate->verdict == Verdict::leased)
+		ereport(DEBUG2,
+				(errmsg_internal("queen: partition %lld \"%s\": leased until %s", (long long) candidate->partition_id,
+								 candidate->name, timestamptz_to_str(candidate->until))));
+	else
+		ereport(DEBUG2,
+				(errmsg_internal("queen: partition %lld \"%s\": %s%s, %lld messages",
+								 (long long) candidate->partition_id, candidate->name, verdict_name(candidate->verdict),
+								 candidate->verdict == Verdict::took && candidate->drained ? " and drained" : "",
+								 (long long) candidate->messages)));
 }
 
 /* Walk candidates until the budget is used up. */
@@ -152,7 +157,10 @@ claim_candidates(CandidateWalk *walk, const ClaimRequest *request, const PopArgu
 QUEEN_FUNCTION(queen_pop)
 QUEEN_FUNCTION(queen_peek)
 
-/* queen.pop(queue, consumer_group, max_messages, partition, max_partitions, lease_time, auto_ack, wait) returns setof message */
+/*
+ * queen.pop(queue, consumer_group, max_messages, partition, max_partitions, lease_time, auto_ack, wait)
+ * returns setof queen.message
+ */
 Datum
 queen_pop(PG_FUNCTION_ARGS)
 {
@@ -177,7 +185,8 @@ queen_pop(PG_FUNCTION_ARGS)
 		ClaimRequest request = {&queue, &group, args.lease_time != 0 ? args.lease_time : queue.options.lease_time,
 								args.auto_ack};
 
-		candidate_walk_open(walk, queue.queue_id, args.pinned ? &args.partition : nullptr, remembered_head(&request));
+		candidate_walk_open(walk, queue.queue_id, args.pinned ? &args.partition : nullptr,
+							args.pinned ? 0 : remembered_head(&request));
 		claim_candidates(walk, &request, &args, &sink);
 		candidate_walk_close(walk);
 	}

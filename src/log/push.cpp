@@ -10,6 +10,7 @@
 #include "server/errors.h"
 #include "server/guards.h"
 #include "server/settings.h"
+#include "server/uuids.h"
 #include "server/xact.h"
 
 namespace queen
@@ -40,15 +41,6 @@ mint_message_id()
 		left = lengthof(pool);
 	}
 	return message_ids.mint(now_ms, pool[--left]);
-}
-
-Datum
-uuid_datum(const core::Uuid &id)
-{
-	pg_uuid_t *copy = (pg_uuid_t *) palloc(sizeof(pg_uuid_t));
-
-	memcpy(copy->data, id.bytes, UUID_LEN);
-	return UUIDPGetDatum(copy);
 }
 
 /* The buffered partition that the arguments name. */
@@ -151,7 +143,7 @@ queen_push(PG_FUNCTION_ARGS)
 	message = PG_GETARG_JSONB_P(1);
 	id = add_message(target, false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
 	write_through();
-	return uuid_datum(id);
+	return uuid_to_datum(id);
 }
 
 /* queen.push_bytes(queue, payload bytea, partition, headers, dedup_key, delay, deliver_at) returns uuid */
@@ -172,7 +164,7 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 	payload = PG_GETARG_BYTEA_PP(1);
 	id = add_message(target, true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
 	write_through();
-	return uuid_datum(id);
+	return uuid_to_datum(id);
 }
 
 namespace
@@ -258,7 +250,7 @@ queen_push_batch(PG_FUNCTION_ARGS)
 		Jsonb *message = element(messages, i);
 		core::Uuid id = add_message(target, false, headers_of(headers, one_each, i), VARDATA_ANY(message),
 									VARSIZE_ANY_EXHDR(message));
-		Datum values[1] = {uuid_datum(id)};
+		Datum values[1] = {uuid_to_datum(id)};
 		bool nulls[1] = {};
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);

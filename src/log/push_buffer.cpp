@@ -48,9 +48,7 @@ struct Buffer
 	MemoryContext context;
 	HTAB *queues;
 	HTAB *partitions;
-	BufferedPartition **numbered;
 	uint32 partition_count;
-	uint32 partition_space;
 	BufferedFrame *last; /* in memory */
 	uint64 count;		 /* in memory and in the file */
 	Size bytes;			 /* in memory */
@@ -161,23 +159,6 @@ compare_partitions(const void *left, const void *right)
 	return result;
 }
 
-/* Give a new partition its number. */
-void
-number_partition(BufferedPartition *partition)
-{
-	if (buffer.partition_count == buffer.partition_space)
-	{
-		uint32 space = Max(16, buffer.partition_space * 2);
-		Size size = sizeof(BufferedPartition *) * space;
-
-		buffer.numbered = (BufferedPartition **) (buffer.numbered == nullptr ? MemoryContextAlloc(buffer.context, size)
-																			 : repalloc_huge(buffer.numbered, size));
-		buffer.partition_space = space;
-	}
-	partition->number = buffer.partition_count;
-	buffer.numbered[buffer.partition_count++] = partition;
-}
-
 /* Forget the newest frame in memory. Never raises. */
 void
 drop_last()
@@ -285,8 +266,7 @@ push_buffer_partition(const pg_uuid_t *tenant, Name queue_name, Name name)
 		entry = (PartitionEntry *) hash_search(buffer.partitions, &key, HASH_ENTER, &found);
 		entry->scope = queue;
 		entry->key.scope = &entry->scope;
-		entry->partition = {queue, {kept, name.size}, 0, nullptr, 0};
-		number_partition(&entry->partition);
+		entry->partition = {queue, {kept, name.size}, buffer.partition_count++, nullptr, 0};
 	}
 	return &entry->partition;
 }
@@ -358,13 +338,19 @@ push_buffer_file()
 }
 
 void
-push_buffer_reset(bool free_memory)
+push_buffer_close()
 {
-	/* at the transaction's end TopTransactionContext takes the memory along, and the resource owner the file */
-	if (free_memory && buffer.file.file != nullptr)
+	if (buffer.file.file != nullptr)
 		BufFileClose(buffer.file.file);
-	if (free_memory && buffer.context != nullptr)
+	if (buffer.context != nullptr)
 		MemoryContextDelete(buffer.context);
+	buffer = {};
+}
+
+void
+push_buffer_forget()
+{
+	/* TopTransactionContext takes the memory along, and the resource owner the file */
 	buffer = {};
 }
 

@@ -58,8 +58,11 @@ BufferedPartition **push_buffer_sorted(int *count);
 /* Null while everything is in memory. Otherwise the file, into which what was in memory has gone too. May raise. */
 FrameFile *push_buffer_file();
 
-/* Forget everything: it has been written, or the transaction is over. Never raises. */
-void push_buffer_reset(bool free_memory);
+/* Everything was written, or was rolled back to savepoints: free it. May raise for what a disk can do. */
+void push_buffer_close();
+
+/* The transaction is over: forget everything. Never raises. */
+void push_buffer_forget();
 
 /* Savepoints; see TransactionParticipant. Never raise. */
 void push_buffer_sub_committed(SubTransactionId self, SubTransactionId parent);

@@ -69,7 +69,7 @@ duration_option(const char *option, const JsonbValue *value, int64 least, int64 
 			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 							errmsg("option \"%s\" value %.15g s is out of range", option, seconds),
 							errhint("It lies between %s and %s.", interval_text(least), interval_text(most))));
-		return (int64) (seconds * USECS_PER_SEC);
+		return (int64) std::rint(seconds * USECS_PER_SEC);
 	}
 	if (value->type == jbvString)
 	{

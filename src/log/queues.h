@@ -55,7 +55,7 @@ struct QueueRow
 	TimestampTz created_at;
 	QueueOptions options;
 	ItemPointerData tid;
-	Datum values[queue_cols]; /* only the fixed-size columns are meaningful after the scan is closed */
+	Datum values[queue_cols]; /* copies: they outlive the scan */
 	bool nulls[queue_cols];
 };
 

@@ -80,39 +80,18 @@ era_release_snapshot(EraHandle *handle)
 	handle->scan_open = false;
 }
 
-/* The newest era that the scan's snapshot sees, into the scan's slot. */
+/* The newest era that the scan's snapshot sees, into the scan's slot: dead versions lie behind it, and are not met. */
 static bool
 find_newest(EraHandle *handle)
 {
 	static constinit HintCache cache = {};
-	const EraTable *def = handle->def;
-	const int64 key2 = def->nkeys > 1 ? handle->keys[1] : 0;
-	HintCache::Entry *hint = hint_cache_entry(&cache, handle->keys[0], key2);
-	bool hinted = hint_cache_hit(hint, handle->keys[0], key2);
-	bool found;
+	const int nkeys = handle->def->nkeys;
+	const auto era = (AttrNumber) (era_column(handle->def) + 1);
 
-	do
-	{
-		index_scan_reset_keys(&handle->scan);
-		for (int i = 0; i < def->nkeys; i++)
-			index_scan_key_int8(&handle->scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
-		if (hinted)
-			index_scan_key_int8(&handle->scan, (AttrNumber) (def->nkeys + 1), BTGreaterEqualStrategyNumber,
-								hint->newest);
-		index_scan_start(&handle->scan);
-		/* backwards: the newest era is the first entry, dead versions lie behind it */
-		found = index_scan_next(&handle->scan, BackwardScanDirection);
-		/* an era that was rolled back may have left too high a hint */
-	} while (!found && hinted && !(hinted = false));
-
-	if (found)
-	{
-		bool isnull;
-
-		hint_cache_set(hint, handle->keys[0], key2,
-					   DatumGetInt64(slot_getattr(handle->scan.slot, (AttrNumber) (era_column(def) + 1), &isnull)));
-	}
-	return found;
+	index_scan_reset_keys(&handle->scan);
+	for (int i = 0; i < nkeys; i++)
+		index_scan_key_int8(&handle->scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
+	return index_scan_newest(&handle->scan, &cache, handle->keys[0], nkeys > 1 ? handle->keys[1] : 0, era, era);
 }
 
 EraSeek

@@ -23,15 +23,15 @@ raise_unsupported_argument(const char *what, const char *hint)
 	pg_unreachable();
 }
 
-/* Does a control character begin at byte i? In UTF-8 also one of U+0080 to U+009F. */
-static bool
-is_control(Name name, int i)
+/* Bytes of the control character that begins at byte i, or 0. In UTF-8 U+0080 to U+009F are some too. */
+static int
+control_length(Name name, int i)
 {
 	unsigned char c = (unsigned char) name.data[i];
 
 	if (c == 0xc2 && GetDatabaseEncoding() == PG_UTF8 && i + 1 < name.size)
-		return (unsigned char) name.data[i + 1] < 0xa0;
-	return c < 0x20 || c == 0x7f;
+		return (unsigned char) name.data[i + 1] < 0xa0 ? 2 : 0;
+	return c < 0x20 || c == 0x7f ? 1 : 0;
 }
 
 /* A value for an error message: control characters as \xHH, cut to a readable length at a character's border. */
@@ -43,14 +43,13 @@ printable(Name name)
 	StringInfoData out;
 
 	initStringInfo(&out);
-	for (int i = 0; i < shown; i++)
+	for (int i = 0, escaped = 0; i < shown; i++)
 	{
-		unsigned char c = (unsigned char) name.data[i];
-
-		if (is_control(name, i))
-			appendStringInfo(&out, "\\x%02x", c);
+		escaped = Max(escaped, i + control_length(name, i));
+		if (i < escaped)
+			appendStringInfo(&out, "\\x%02x", (unsigned char) name.data[i]);
 		else
-			appendStringInfoChar(&out, (char) c);
+			appendStringInfoChar(&out, name.data[i]);
 	}
 	if (shown < name.size)
 		appendStringInfoString(&out, "...");
@@ -73,7 +72,7 @@ name_from_text(const text *value, const char *what)
 	{
 		unsigned char c = (unsigned char) name.data[i];
 
-		if (is_control(name, i))
+		if (control_length(name, i) > 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("%s \"%s\" contains a control character", what, printable(name)),

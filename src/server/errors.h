@@ -31,8 +31,8 @@ struct Name
 [[noreturn]] void raise_unsupported_argument(const char *what, const char *hint);
 
 /*
- * Argument argno as a name: not null (22004), 1 to 255 bytes, no control character (22023, with the value, escaped, and
- * a hint). what names the argument in the message.
+ * Argument argno as a name: not null (22004), not empty and without control characters (22023), at most 255 bytes (42622);
+ * errors carry the value, escaped, and a hint. what names the argument in the message.
  */
 Name name_argument(FunctionCallInfo fcinfo, int argno, const char *what);
 

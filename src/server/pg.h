@@ -7,6 +7,7 @@
 #ifndef QUEEN_SERVER_PG_H
 #define QUEEN_SERVER_PG_H
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,17 +21,13 @@ extern "C"
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/relscan.h"
 #include "access/subtrans.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
-#include "catalog/pg_extension.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
@@ -45,7 +42,6 @@ extern "C"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "storage/buffile.h"
-#include "storage/ipc.h"
 #include "storage/itemptr.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -68,7 +64,6 @@ extern "C"
 #include "utils/timestamp.h"
 #include "utils/tuplesort.h"
 #include "utils/tuplestore.h"
-#include "utils/typcache.h"
 #include "utils/uuid.h"
 }
 

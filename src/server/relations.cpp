@@ -23,24 +23,34 @@ constexpr const char *const names[name_count] = {
 
 constinit Oid oids[name_count] = {};
 constinit bool oids_valid = false;
+constinit uint64 invalidations = 0;
+
+/* log_segments as lock_for_push locked it last */
+constinit Oid locked_segments = InvalidOid;
 
 /* Fill the cache; false when any of the relations is missing. */
 bool
 load_oids()
 {
+	uint64 seen;
 	Oid schema;
 
 	if (oids_valid)
 		return true;
-	schema = get_namespace_oid("queen", true);
-	if (!OidIsValid(schema))
-		return false;
-	for (int i = 0; i < name_count; i++)
+	do
 	{
-		oids[i] = get_relname_relid(names[i], schema);
-		if (!OidIsValid(oids[i]))
+		seen = invalidations;
+		schema = get_namespace_oid("queen", true);
+		if (!OidIsValid(schema))
 			return false;
-	}
+		for (int i = 0; i < name_count; i++)
+		{
+			oids[i] = get_relname_relid(names[i], schema);
+			if (!OidIsValid(oids[i]))
+				return false;
+		}
+		/* what was invalidated while we looked was perhaps looked up before */
+	} while (seen != invalidations);
 	oids_valid = true;
 	return true;
 }
@@ -62,6 +72,7 @@ static void
 queen_relcache_callback(Datum arg, Oid relid)
 {
 	(void) arg;
+	invalidations++;
 	if (!OidIsValid(relid))
 		oids_valid = false;
 	for (int i = 0; oids_valid && i < name_count; i++)
@@ -76,24 +87,23 @@ relations_init()
 	CacheRegisterRelcacheCallback(queen_relcache_callback, (Datum) 0);
 }
 
-bool
-relations_exist()
-{
-	return load_oids();
-}
-
 Relation
 open_table(Table table, LOCKMODE mode)
 {
-	Relation rel;
+	for (;;)
+	{
+		Relation rel;
 
-	if (!load_oids())
-		raise_missing();
-	/* a concurrent DROP EXTENSION can win between the look-up and the lock */
-	rel = try_table_open(oids[(int) table], mode);
-	if (rel == nullptr)
-		raise_missing();
-	return rel;
+		CHECK_FOR_INTERRUPTS();
+		if (!load_oids())
+			raise_missing();
+		rel = try_table_open(oids[(int) table], mode);
+		if (rel != nullptr)
+			return rel;
+		/* dropped between the look-up and the lock, which brought the news: perhaps it was made again */
+		if (oids_valid)
+			raise_missing();
+	}
 }
 
 void
@@ -110,12 +120,25 @@ lock_for_push()
 
 	do
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (!load_oids())
 			raise_missing();
 		for (int i : needed)
 			LockRelationOid(oids[i], RowExclusiveLock);
 		/* a lock that had to be waited for brings the news that its relation was dropped */
 	} while (!oids_valid);
+	locked_segments = oids[(int) Table::log_segments];
+}
+
+bool
+tables_were_dropped()
+{
+	if (load_oids())
+		return false;
+	/* renamed out of the way, say: what was pushed has nowhere to go, and must not go nowhere silently */
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(locked_segments)))
+		raise_missing();
+	return true;
 }
 
 Relation

@@ -13,7 +13,6 @@
 namespace queen
 {
 
-/* In the order in which a transaction locks them. */
 enum class Table : int
 {
 	queues,
@@ -39,14 +38,17 @@ enum class Sequence : int
 /* Called once by _PG_init. */
 void relations_init();
 
-/* Are the tables there? Takes no lock. */
-bool relations_exist();
-
 /* Open and lock an own table; 42P01 with a hint when the extension is gone. Close with table_close(rel, NoLock). */
 Relation open_table(Table table, LOCKMODE mode);
 
 /* Lock what writing pushes needs to the end of the transaction, tables and sequences; 42P01 when the extension is gone. */
 void lock_for_push();
+
+/*
+ * Has this transaction dropped what lock_for_push locked for it? Nobody else can have. 42P01 when the tables are not found
+ * for another reason.
+ */
+bool tables_were_dropped();
 
 /* Open the valid index whose key is exactly these columns. XX000 when there is none. Close with index_close(rel, NoLock). */
 Relation open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode);

@@ -86,6 +86,14 @@ index_scan_start(IndexScan *scan)
 	MemoryContextSwitchTo(caller);
 }
 
+void
+index_scan_set_snapshot(IndexScan *scan, Snapshot snapshot)
+{
+	scan->snapshot = snapshot;
+	if (scan->desc != nullptr)
+		scan->desc->xs_snapshot = snapshot;
+}
+
 bool
 index_scan_next(IndexScan *scan, ScanDirection direction)
 {
@@ -108,25 +116,36 @@ index_scan_close(IndexScan *scan)
 	ExecDropSingleTupleTableSlot(scan->slot);
 }
 
-HintCache::Entry *
-hint_cache_entry(HintCache *cache, int64 key1, int64 key2)
+bool
+index_scan_newest(IndexScan *scan, HintCache *cache, int64 key1, int64 key2, AttrNumber index_column,
+				  AttrNumber table_column)
 {
 	/* Fibonacci hashing: ids are dense, the product's high bits are spread */
-	uint64 mixed = ((uint64) key1 * UINT64CONST(31) + (uint64) key2) * UINT64CONST(0x9e3779b97f4a7c15);
+	const uint64 mixed = ((uint64) key1 * UINT64CONST(31) + (uint64) key2) * UINT64CONST(0x9e3779b97f4a7c15);
+	HintCache::Entry *hint = &cache->entries[(mixed >> 32) % HintCache::size];
+	const int prefix = scan->nkeys;
+	bool found = false;
 
-	return &cache->entries[(mixed >> 32) % HintCache::size];
-}
+	if (hint->key[0] == key1 && hint->key[1] == key2 && hint->newest > 0)
+	{
+		index_scan_key_int8(scan, index_column, BTGreaterEqualStrategyNumber, hint->newest);
+		index_scan_start(scan);
+		found = index_scan_next(scan, BackwardScanDirection);
+		scan->nkeys = prefix;
+	}
+	/* what the hint was of may have been rolled back or deleted */
+	if (!found)
+	{
+		index_scan_start(scan);
+		found = index_scan_next(scan, BackwardScanDirection);
+	}
+	if (found)
+	{
+		bool isnull;
 
-bool
-hint_cache_hit(const HintCache::Entry *entry, int64 key1, int64 key2)
-{
-	return entry->key[0] == key1 && entry->key[1] == key2 && entry->newest > 0;
-}
-
-void
-hint_cache_set(HintCache::Entry *entry, int64 key1, int64 key2, int64 newest)
-{
-	*entry = {{key1, key2}, newest};
+		*hint = {{key1, key2}, DatumGetInt64(slot_getattr(scan->slot, table_column, &isnull))};
+	}
+	return found;
 }
 
 bool

@@ -33,6 +33,9 @@ void index_scan_open(IndexScan *scan, Relation table, Relation index, Snapshot s
 /* Set the keys (key_int8 and the others, on index columns 1, 2, …) and start over. */
 void index_scan_start(IndexScan *scan);
 
+/* Go on with another registered snapshot; index_scan_start must follow. */
+void index_scan_set_snapshot(IndexScan *scan, Snapshot snapshot);
+
 /* The next row into scan->slot; false at the end. */
 bool index_scan_next(IndexScan *scan, ScanDirection direction);
 
@@ -59,10 +62,13 @@ struct HintCache
 	} entries[size];
 };
 
-/* The entry for a key: entry->newest is a hint only when hint_cache_hit says so. Never raises. */
-HintCache::Entry *hint_cache_entry(HintCache *cache, int64 key1, int64 key2);
-bool hint_cache_hit(const HintCache::Entry *entry, int64 key1, int64 key2);
-void hint_cache_set(HintCache::Entry *entry, int64 key1, int64 key2, int64 newest);
+/*
+ * The newest row under a key into scan->slot: the keys that the scan carries are an index's leading columns, and the bigint
+ * column behind them (index_column of the index, table_column of the table) says what is newest. key1 and key2 name the
+ * key in the cache.
+ */
+bool index_scan_newest(IndexScan *scan, HintCache *cache, int64 key1, int64 key2, AttrNumber index_column,
+					   AttrNumber table_column);
 
 /* Who else is at a row that a dirty snapshot returned. */
 enum class RowOwner

@@ -1,7 +1,7 @@
 /*
  * xact.cpp: the one file that registers transaction callbacks.
  *
- * PRE_COMMIT may raise. COMMIT, ABORT, PREPARE and the sub-transaction events never raise, allocate, wait or read a
+ * PRE_COMMIT and PRE_PREPARE may raise. COMMIT, ABORT, PREPARE and the sub-transaction events never raise, allocate, wait or read a
  * catalog: an error in COMMIT takes the cluster down. Runs in every process that runs transactions and loaded the library.
  */
 #include "server/xact.h"

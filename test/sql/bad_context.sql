@@ -58,15 +58,12 @@ SELECT count(queen.push('context', '"after"'));
 COMMIT;
 SELECT array_agg(message) FROM queen.peek('context', from_offset => 10);
 
--- PREPARE TRANSACTION after a call that writes: refused, nothing remains; after one that reads it works.
-BEGIN;
-SELECT count(queen.push('context', '"prepared"'));
-PREPARE TRANSACTION 'queen regress push';
-\echo :LAST_ERROR_SQLSTATE
+-- PREPARE TRANSACTION after a call that does more than push to what is there: refused, nothing remains; after one that reads it works.
 BEGIN;
 SELECT count(queen.push('context prepared', '"prepared"'));
 CREATE TABLE prepared ();
 PREPARE TRANSACTION 'queen regress new queue';
+\echo :LAST_ERROR_SQLSTATE
 BEGIN;
 SELECT msg_offset FROM queen.pop('context', 'prepared');
 PREPARE TRANSACTION 'queen regress pop';

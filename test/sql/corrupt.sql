@@ -85,3 +85,19 @@ SELECT committed, lease IS NOT NULL AS leased FROM cursors WHERE queue = 'corrup
 -- The rest is as it was, also through a rebuilt index.
 REINDEX INDEX queen.log_segments_pkey;
 SELECT count(*) FROM queen.peek('corrupt', 'fine', max_messages => 100);
+
+-- A pop that has found work elsewhere leaves the damage to the call that begins at it: it is not lost over it, and passes
+-- nothing.
+SELECT count(queen.push('corrupt wide', to_jsonb(n), 'p' || n)) FROM generate_series(1, 5) n;
+UPDATE queen.log_segments s SET blob = substr(blob, 1, 20)
+FROM queen.log_partitions p JOIN queen.queues q USING (queue_id) WHERE p.partition_id = s.partition_id AND q.name = 'corrupt wide' AND p.name = 'p3';
+CREATE FUNCTION pop_wide() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN count(*) FROM queen.pop('corrupt wide', max_messages => 100, max_partitions => 100, auto_ack => true);
+EXCEPTION WHEN data_corrupted THEN
+	RETURN 0;
+END
+$$;
+-- a walk that begins at the damage fails, any other gives the rest: all has come before long
+SELECT sum(pop_wide()) FROM generate_series(1, 200);
+SELECT left(attempt, 100) FROM attempt($$ SELECT * FROM queen.pop('corrupt wide') $$) WITH ORDINALITY LIMIT 1;

@@ -5,8 +5,8 @@
 \ir :helpers
 
 -- Time passes for what is in the log of a queue: as if its messages had been pushed that much earlier.
-CREATE FUNCTION age(of_queue text, by interval) RETURNS void LANGUAGE sql AS $$
-	UPDATE queen.log_segments s SET created_at = created_at - by
+CREATE FUNCTION grow_older(of_queue text, amount interval) RETURNS void LANGUAGE sql AS $$
+	UPDATE queen.log_segments s SET created_at = s.created_at - amount
 	FROM queen.log_partitions p JOIN queen.queues q USING (queue_id) WHERE p.partition_id = s.partition_id AND q.name = of_queue
 $$;
 CREATE FUNCTION push_it(queue text, message jsonb, partition text DEFAULT 'Default') RETURNS bool LANGUAGE sql AS $$
@@ -20,16 +20,16 @@ $$;
 SELECT queen.create_queue('delayed', options => '{"delayed_processing": 60}');
 SELECT push_it('delayed', '1');
 SELECT pop_all('delayed');
-SELECT age('delayed', '30 s');
+SELECT grow_older('delayed', '30 s');
 SELECT push_it('delayed', '2');
-SELECT age('delayed', '31 s');
+SELECT grow_older('delayed', '31 s');
 SELECT pop_all('delayed');
 SELECT pop_all('delayed');
 -- another partition does not wait for it
 SELECT push_it('delayed', '3', 'other');
-SELECT age('delayed', '30 s');
+SELECT grow_older('delayed', '30 s');
 SELECT pop_all('delayed');
-SELECT age('delayed', '30 s');
+SELECT grow_older('delayed', '30 s');
 SELECT pop_all('delayed');
 -- the option changes: what waits follows
 SELECT push_it('delayed', '4');
@@ -41,21 +41,21 @@ SELECT pop_all('delayed');
 SELECT queen.create_queue('window', options => '{"window_buffer": "60 s"}');
 SELECT push_it('window', '1');
 SELECT pop_all('window');
-SELECT age('window', '40 s');
+SELECT grow_older('window', '40 s');
 SELECT push_it('window', '2');
-SELECT age('window', '40 s');
+SELECT grow_older('window', '40 s');
 SELECT pop_all('window');
-SELECT age('window', '21 s');
+SELECT grow_older('window', '21 s');
 SELECT pop_all('window');
 -- a group that met the partition while it was held has missed nothing
 SELECT push_it('window', '3');
 SELECT pop_all('window', 'late');
-SELECT age('window', '61 s');
+SELECT grow_older('window', '61 s');
 SELECT pop_all('window', 'late');
 SELECT pop_all('window');
--- a lease and a retry are not deferred by it: they are of what was delivered before
+-- a retry of what was delivered is not deferred again
 SELECT push_it('window', '4');
-SELECT age('window', '61 s');
+SELECT grow_older('window', '61 s');
 SELECT lease AS lease FROM queen.pop('window') \gset
 SELECT queen.nack(:'lease', delay => '0');
 SELECT pop_all('window');

@@ -37,3 +37,7 @@ SELECT attempts(
 	$$SELECT queen.peek('no %s queue')$$,
 	$$SELECT queen.peek('日本語')$$,
 	$$SELECT queen.configure('keine Schlange: ä', '{}')$$);
+
+-- Control characters of two bytes in UTF-8, and how an error shows them.
+SELECT attempts(VARIADIC array_agg(format('SELECT queen.push(%L, ''1'')', name))) FROM unnest(ARRAY[U&'a\0085z', U&'\009f', U&'a\0080']) name;
+SELECT attempt(format('SELECT queen.push(%L, ''1'') IS NULL', U&'a\00a0z'));
