@@ -3,5 +3,18 @@
 -- complain if the script is sourced in psql rather than run by CREATE EXTENSION
 \echo Use "CREATE EXTENSION queen" to load this file. \quit
 
+-- A schema that is somebody else's would let them drop or rename what is in it.
+DO $$
+BEGIN
+	IF EXISTS (
+		SELECT FROM pg_catalog.pg_namespace n JOIN pg_catalog.pg_roles r ON r.rolname OPERATOR(pg_catalog.=) CURRENT_USER
+		WHERE n.nspname OPERATOR(pg_catalog.=) 'queen' AND n.nspowner OPERATOR(pg_catalog.<>) r.oid)
+	THEN
+		RAISE EXCEPTION 'schema "queen" belongs to another role' USING ERRCODE = 'insufficient_privilege',
+			HINT = 'Drop it, or give it to the role that creates the extension.';
+	END IF;
+END
+$$;
+
 -- Nothing in this extension is for PUBLIC: rights are given by role, see 90_grants.sql.
 REVOKE ALL ON SCHEMA @extschema@ FROM PUBLIC;

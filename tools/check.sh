@@ -12,7 +12,7 @@
 # to read the checkout. What they leave (logs, diffs) is in build/check afterwards. Whatever the tests say, a server log
 # that tells of a crash fails the run.
 #
-# Where tests lie: test/sql/NAME.sql with test/expected/NAME.out; test/specs/NAME.spec with test/expected/NAME.out (as
+# Where tests lie: test/sql/NAME.sql with expected/NAME.out; test/specs/NAME.spec with expected/NAME.out (as
 # pg_isolation_regress wants it, so the names of both differ); test/t/NNN_name.pl; test/unit; test/modules/queen_test.
 # Order and groups: test/regress.schedule and test/isolation.schedule in pg_regress's format, else by name, one by one.
 # Settings of the regress and isolation servers: test/regress.conf. TAP tests make their own servers.
@@ -82,7 +82,7 @@ trap 'exit 130' INT TERM
 
 as=$TOP/tools/as_user.sh
 tree() { # built once, when the first suite needs it; the test files go along
-	[ -f "$run/bin" ] || { tools/tree.sh "$run/tree" >"$run/bin.tmp" && mkdir -p "$run/src" && cp -R test "$run/src/" && mv "$run/bin.tmp" "$run/bin"; }
+	[ -f "$run/bin" ] || { tools/tree.sh "$run/tree" >"$run/bin.tmp" && mkdir -p "$run/src" && cp -RL test "$run/src/" && mv "$run/bin.tmp" "$run/bin"; }
 	bin=$(cat "$run/bin")
 	pgxs=$(cd "$(dirname "$(pg --pgxs)")/.." && pwd)
 	export RUN_PATH=$bin RUN_HOME=$run/out

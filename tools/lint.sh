@@ -28,12 +28,12 @@ verdict "every test has what it expects, and is scheduled" "$(
 	for kind in sql:regress:sql specs:isolation:spec; do
 		IFS=: read -r dir schedule ext <<<"$kind"
 		for n in $(names test/"$dir"/*."$ext"); do
-			[ -e "test/expected/$n.out" ] || [ -e "test/expected/${n}_1.out" ] || say "test/$dir/$n.$ext: no test/expected/$n.out"
+			[ -e "expected/$n.out" ] || [ -e "expected/${n}_1.out" ] || say "test/$dir/$n.$ext: no expected/$n.out"
 			[ ! -e "test/$schedule.schedule" ] || grep -qE "^test:(.*[[:space:]])?$n([[:space:]]|\$)" "test/$schedule.schedule" ||
 				say "test/$dir/$n.$ext: not in test/$schedule.schedule"
 		done
 	done
-	for f in test/expected/*.out; do
+	for f in expected/*.out; do
 		n=$(basename "$f" .out)
 		[ ! -e "$f" ] || [ -e "test/sql/${n%_[0-9]}.sql" ] || [ -e "test/specs/${n%_[0-9]}.spec" ] ||
 			[ -e "test/sql/$n.sql" ] || [ -e "test/specs/$n.spec" ] || say "$f: no such test"
@@ -72,6 +72,13 @@ if ! skip format; then
 		say "(no clang-format here: skipped)"
 	fi
 fi
+verdict "links between documents lead somewhere" "$(
+	for f in $(files . -name '*.md' | grep -v '/build/'); do
+		{ grep -oE '\]\([^)#:]+' "$f" || true; } | sed 's/^](//' | grep -v '^https\?$' | while read -r link; do
+			[ -e "$(dirname "$f")/$link" ] || say "$f: $link is not there"
+		done
+	done
+)"
 if command -v shellcheck >/dev/null; then
 	# not those about unquoted lists, and "cd" (env.sh says set -e)
 	verdict "shellcheck" "$(files tools .ci demo bench \( -name '*.sh' -o -path '.ci/run' \) |

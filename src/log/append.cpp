@@ -106,7 +106,7 @@ appender_open(Appender *appender)
 	index_scan_open(&appender->tail, appender->segments, appender->segments_index, &appender->dirty);
 	/* what can be made before a partition's lock is taken is made here */
 	index_scan_open(&appender->start, appender->starts, appender->starts_index, InvalidSnapshot);
-	table_writer_open(&appender->writer, appender->segments, false);
+	table_writer_open(&appender->writer, appender->segments, segment_cols, false);
 }
 
 void

@@ -79,11 +79,14 @@ look_at_cursor(Claim *claim, Snapshot snapshot)
 	return Look::take;
 }
 
-/* Until when the queue's options defer the reader's current segment; not later than now when they don't. */
+/* Until when the queue's options defer the reader's current segment. */
 TimestampTz
 deferred_until(const Claim *claim)
 {
-	return claim->reader.created_at + claim->request->queue->options.delayed_processing;
+	const int64 delay = claim->request->queue->options.delayed_processing;
+
+	/* without a delay the time does not matter: it may lie ahead, where the clock was once */
+	return delay > 0 ? claim->reader.created_at + delay : DT_NOBEGIN;
 }
 
 /* Find the head; the reader is open afterwards only for Look::take. */
@@ -204,6 +207,22 @@ new_lease(const Claim *claim)
 	return lease;
 }
 
+/* Keep what the first damage was, for the end of the call. */
+void
+note_damage(ClaimTables *tables, const SegmentFrames *frames)
+{
+	MemoryContext caller;
+
+	if (tables->damage.trouble != nullptr || frames->trouble == nullptr)
+		return;
+	caller = MemoryContextSwitchTo(tables->context);
+	tables->damage = *frames;
+	tables->damage.queue = pstrdup(frames->queue);
+	tables->damage.partition = pstrdup(frames->partition);
+	tables->damage.trouble = pstrdup(frames->trouble);
+	MemoryContextSwitchTo(caller);
+}
+
 /* Deliver up to limit messages from the head on; returns the last offset. */
 int64
 deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sink)
@@ -228,9 +247,9 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 			last = offset;
 			candidate->messages++;
 		}
-		/* what the call has lies before the damage or elsewhere: that is delivered, and the call that begins here tells */
-		if (candidate->messages == 0 && claim->first_of_call)
-			segment_frames_check(&frames);
+		/* what lies before the damage, or elsewhere, is delivered; a call that finds nothing else tells */
+		if (candidate->messages == 0)
+			note_damage(claim->tables, &frames);
 		corrupt = frames.trouble != nullptr;
 		segment_frames_close(&frames);
 		whole = last == claim->reader.end;
@@ -303,6 +322,8 @@ take(Claim *claim, int64 budget, MessageSink *sink)
 void
 claim_tables_open(ClaimTables *tables)
 {
+	tables->context = CurrentMemoryContext;
+	tables->damage = {};
 	segment_table_open(&tables->segments);
 	era_open(&tables->cursors, &cursor_table);
 }

@@ -52,6 +52,8 @@ struct ClaimTables
 {
 	EraHandle cursors;
 	SegmentTable segments;
+	MemoryContext context;
+	SegmentFrames damage; /* trouble says what the first was that a claim met, see segment_frames_check */
 };
 
 void claim_tables_open(ClaimTables *tables);
@@ -59,8 +61,8 @@ void claim_tables_close(ClaimTables *tables);
 
 /*
  * Try to claim a candidate: up to budget messages into sink; fills in the candidate's verdict. first_of_call says that
- * the call has delivered nothing yet: only then a head that was delivered before is taken. Raises XX001 for a corrupt
- * segment.
+ * the call has delivered nothing yet: only then a head that was delivered before is taken. A corrupt
+ * segment is noted in tables->damage, and the verdict is none.
  */
 void claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, bool first_of_call,
 					 Candidate *candidate, MessageSink *sink);

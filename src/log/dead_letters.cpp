@@ -64,7 +64,7 @@ insert_letter(const DeadLetter *letter, const core::Frame *frame, TimestampTz en
 	nulls[col_error] = letter->error == nullptr;
 	values[col_enqueued_at] = TimestampTzGetDatum(enqueued_at);
 	values[col_dead_at] = TimestampTzGetDatum(GetCurrentTimestamp());
-	table_writer_open(&writer, table, false);
+	table_writer_open(&writer, table, dead_cols, false);
 	table_writer_insert(&writer, values, nulls);
 	table_writer_close(&writer);
 	table_close(table, NoLock);

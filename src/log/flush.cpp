@@ -12,6 +12,7 @@
 #include "log/segment_builder.h"
 #include "server/relations.h"
 #include "server/settings.h"
+#include "server/timed_wait.h"
 
 namespace queen
 {
@@ -62,7 +63,7 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool 
 			QueueRow row;
 
 			if (!preparing)
-				queue_ensure(&queues, &queue->tenant, queue->name, setting_auto_create, &row);
+				queue_ensure(&queues, &queue->tenant, queue->name, queue->may_create, &row);
 			else if (!queue_find(&queues, &queue->tenant, queue->name, &row))
 				refuse_birth("queue", queue->name);
 			queue_ids[i] = row.queue_id;
@@ -85,6 +86,18 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool 
 	partition_table_close(&partitions);
 	queue_table_close(&queues);
 	return targets;
+}
+
+/* What was pushed to tables that this transaction has dropped since is void. Returns how many are left. */
+int
+drop_void(BufferedPartition **sorted, int count)
+{
+	int left = 0;
+
+	for (int i = 0; i < count; i++)
+		if (!tables_were_dropped(sorted[i]->queue->tables))
+			sorted[left++] = sorted[i];
+	return left;
 }
 
 /* Everything is in memory: each partition's frames are a list. */
@@ -176,7 +189,8 @@ void
 flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparing)
 {
 	uint64 *counts = (uint64 *) palloc0(sizeof(uint64) * (Size) count);
-	int *rank_of = (int *) palloc(sizeof(int) * (Size) count);
+	const uint32 numbers = push_buffer_partitions();
+	int *rank_of = (int *) palloc(sizeof(int) * numbers);
 	MemoryContext per_frame = AllocSetContextCreate(CurrentMemoryContext, "queen flush frame", ALLOCSET_DEFAULT_SIZES);
 	FlushTarget *targets;
 	SegmentBuilder builder;
@@ -184,6 +198,8 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparin
 	StoredFrame head;
 	FileSort sort;
 
+	for (uint32 i = 0; i < numbers; i++)
+		rank_of[i] = -1;
 	for (int i = 0; i < count; i++)
 		rank_of[sorted[i]->number] = i;
 	file_sort_open(&sort);
@@ -197,8 +213,11 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparin
 		SET_VARSIZE(stored, VARHDRSZ + size);
 		memcpy(VARDATA(stored), &head, sizeof(head));
 		frame_file_body(file, &head, (uint8 *) VARDATA(stored) + sizeof(head));
-		counts[rank_of[head.partition]]++;
-		file_sort_put(&sort, rank_of[head.partition], number, PointerGetDatum(stored));
+		if (rank_of[head.partition] >= 0)
+		{
+			counts[rank_of[head.partition]]++;
+			file_sort_put(&sort, rank_of[head.partition], number, PointerGetDatum(stored));
+		}
 		MemoryContextReset(per_frame);
 	}
 	tuplesort_performsort(sort.sort);
@@ -223,35 +242,23 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparin
 }
 
 void
-flush(bool preparing)
+write_all(void *arg)
 {
-	MemoryContext context;
-	MemoryContext caller;
+	const bool preparing = *(const bool *) arg;
+	MemoryContext context = AllocSetContextCreate(TopTransactionContext, "queen flush", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(context);
 	BufferedPartition **sorted;
 	FrameFile *file;
 	int count;
 
-	if (push_buffer_count() == 0)
-	{
-		/* all of it may have been rolled back to savepoints, and its file still be open */
-		push_buffer_close();
-		return;
-	}
-	/* its messages are gone with them */
-	if (tables_were_dropped())
-	{
-		push_buffer_close();
-		return;
-	}
-	context = AllocSetContextCreate(TopTransactionContext, "queen flush", ALLOCSET_DEFAULT_SIZES);
-	caller = MemoryContextSwitchTo(context);
 	/* toasting wants a snapshot to be there */
 	PushActiveSnapshot(GetLatestSnapshot());
 	sorted = push_buffer_sorted(&count);
+	count = drop_void(sorted, count);
 	file = push_buffer_file();
-	if (file != nullptr)
+	if (count > 0 && file != nullptr)
 		flush_file(sorted, count, file, preparing);
-	else
+	else if (count > 0)
 		flush_memory(sorted, count, preparing);
 	push_buffer_close();
 	/* a later read in this transaction must meet its own rows as seen */
@@ -259,6 +266,19 @@ flush(bool preparing)
 	PopActiveSnapshot();
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(context);
+}
+
+void
+flush(bool preparing)
+{
+	if (push_buffer_count() == 0)
+		/* all of it may have been rolled back to savepoints, and its file still be open */
+		push_buffer_close();
+	/* the waits that are foreseen have errors of their own; this bounds the others, for a lock on an index, say */
+	else if (!run_with_timeout(setting_flush_timeout, false, write_all, &preparing))
+		ereport(ERROR, (errcode(errcode_flush_timeout), errmsg("pushed messages could not be written for a lock"),
+						errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),
+						errhint("Try again.")));
 }
 
 void

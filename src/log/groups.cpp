@@ -69,7 +69,7 @@ insert_group(Relation table, const pg_uuid_t *tenant, int64 queue_id, Name name)
 	values[col_queue_id] = Int64GetDatum(queue_id);
 	values[col_name] = PointerGetDatum(cstring_to_text_with_len(name.data, name.size));
 	values[col_created_at] = TimestampTzGetDatum(GetCurrentTimestamp());
-	table_writer_open(&writer, table, true);
+	table_writer_open(&writer, table, group_cols, true);
 	born = table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);
 	CommandCounterIncrement();

@@ -52,7 +52,7 @@ lock_in_lease_time(HeldLease *held, const pg_uuid_t *lease)
 	/* whoever holds the row now may extend, complete or, when the time is over, take over the lease */
 	left = (held->cursor.lease_until - GetCurrentTimestamp()) / 1000;
 	if (left <= 0 || !run_with_timeout((int) Min(left, INT_MAX), true, lock_waiting, &attempt))
-		raise_lost(lease, "Its time is over and another transaction is at its messages.");
+		raise_lost(lease, "Its time is over, and a transaction that has not ended is at its messages.");
 	return attempt.result;
 }
 

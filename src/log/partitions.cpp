@@ -25,7 +25,7 @@ partition_table_open(PartitionTable *partitions, LOCKMODE mode)
 {
 	partitions->table = open_table(Table::log_partitions, mode);
 	partitions->by_name = open_index(partitions->table, {col_queue_id + 1, col_name + 1}, mode);
-	partitions->by_queue = open_index(partitions->table, {col_queue_id + 1, col_partition_id + 1}, mode);
+	partitions->by_queue = open_index(partitions->table, {col_queue_id + 1, col_partition_id + 1}, mode, false);
 	partitions->by_id = open_index(partitions->table, {col_partition_id + 1}, mode);
 }
 
@@ -100,7 +100,7 @@ insert_partition(PartitionTable *partitions, int64 queue_id, Name name)
 	values[col_queue_id] = Int64GetDatum(queue_id);
 	values[col_name] = PointerGetDatum(cstring_to_text_with_len(name.data, name.size));
 	values[col_created_at] = TimestampTzGetDatum(GetCurrentTimestamp());
-	table_writer_open(&writer, partitions->table, true);
+	table_writer_open(&writer, partitions->table, partition_cols, true);
 	/* false, somebody was quicker: the caller looks again */
 	(void) table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);

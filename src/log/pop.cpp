@@ -149,6 +149,9 @@ claim_candidates(CandidateWalk *walk, const ClaimRequest *request, const PopArgu
 			CHECK_FOR_INTERRUPTS();
 		}
 	}
+	/* never silently: but first whatever can be delivered */
+	if (partitions == 0)
+		segment_frames_check(&tables.damage);
 	claim_tables_close(&tables);
 }
 

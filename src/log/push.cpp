@@ -49,12 +49,13 @@ target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
 {
 	Name queue = name_argument(fcinfo, queue_arg, "queue");
 	Name partition = name_argument(fcinfo, partition_arg, "partition");
+	Oid tables;
 
 	/*
 	 * All that the flush will need, now: nobody else can drop the extension any more, so tables that the flush misses were
 	 * dropped by this transaction, and a DROP EXTENSION that waits cannot close a circle.
 	 */
-	lock_for_push();
+	tables = lock_for_push();
 	/* with auto_create off the error belongs to this call; the flush asks again, the queue may go meanwhile */
 	if (!setting_auto_create)
 	{
@@ -66,7 +67,7 @@ target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
 			raise_unknown_queue(queue);
 		queue_table_close(&queues);
 	}
-	return push_buffer_partition(setting_tenant(), queue, partition);
+	return push_buffer_partition(tables, setting_tenant(), queue, partition);
 }
 
 /* The headers argument: an object, or absent. */

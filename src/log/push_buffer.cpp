@@ -22,10 +22,19 @@ struct NameKey
 	Size size;
 };
 
+/* Without padding: it is compared as bytes. */
+struct QueueScope
+{
+	Oid tables;
+	pg_uuid_t tenant;
+};
+static_assert(sizeof(QueueScope) == sizeof(Oid) + UUID_LEN);
+
 struct QueueEntry
 {
 	NameKey key;
 	BufferedQueue queue;
+	QueueScope scope; /* what the key's scope points to */
 };
 
 struct PartitionEntry
@@ -115,24 +124,23 @@ keep_name(Name name)
 }
 
 BufferedQueue *
-find_queue(const pg_uuid_t *tenant, Name name)
+find_queue(Oid tables, const pg_uuid_t *tenant, Name name)
 {
-	NameKey key = {tenant->data, UUID_LEN, name.data, (Size) name.size};
+	QueueScope scope = {tables, *tenant};
+	NameKey key = {&scope, sizeof(scope), name.data, (Size) name.size};
 	QueueEntry *entry = (QueueEntry *) hash_search(buffer.queues, &key, HASH_FIND, nullptr);
 
 	if (entry == nullptr)
 	{
 		/* what may raise comes before the entry is in the table */
 		char *kept = keep_name(name);
-		pg_uuid_t *kept_tenant = (pg_uuid_t *) MemoryContextAlloc(buffer.context, sizeof(pg_uuid_t));
 		bool found;
 
-		*kept_tenant = *tenant;
-		key.scope = kept_tenant->data;
 		key.name = kept;
 		entry = (QueueEntry *) hash_search(buffer.queues, &key, HASH_ENTER, &found);
-		entry->queue.tenant = *tenant;
-		entry->queue.name = {kept, name.size};
+		entry->scope = scope;
+		entry->key.scope = &entry->scope;
+		entry->queue = {tables, *tenant, {kept, name.size}, false};
 	}
 	return &entry->queue;
 }
@@ -247,14 +255,15 @@ note_savepoint()
 } // namespace
 
 BufferedPartition *
-push_buffer_partition(const pg_uuid_t *tenant, Name queue_name, Name name)
+push_buffer_partition(Oid tables, const pg_uuid_t *tenant, Name queue_name, Name name)
 {
 	BufferedQueue *queue;
 	PartitionEntry *entry;
 	NameKey key;
 
 	open_buffer();
-	queue = find_queue(tenant, queue_name);
+	queue = find_queue(tables, tenant, queue_name);
+	queue->may_create |= setting_auto_create;
 	key = {&queue, sizeof(queue), name.data, (Size) name.size};
 	entry = (PartitionEntry *) hash_search(buffer.partitions, &key, HASH_FIND, nullptr);
 	if (entry == nullptr)
@@ -325,6 +334,12 @@ push_buffer_sorted(int *count)
 	qsort(sorted, (size_t) n, sizeof(BufferedPartition *), compare_partitions);
 	*count = n;
 	return sorted;
+}
+
+uint32
+push_buffer_partitions()
+{
+	return buffer.partition_count;
 }
 
 FrameFile *

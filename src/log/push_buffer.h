@@ -18,8 +18,10 @@ namespace queen
 
 struct BufferedQueue
 {
+	Oid tables; /* the incarnation of the tables that it was pushed to, see lock_for_push */
 	pg_uuid_t tenant;
 	Name name;
+	bool may_create; /* queen.auto_create was on at a push */
 };
 
 struct BufferedFrame;
@@ -43,7 +45,7 @@ struct BufferedFrame
 };
 
 /* The partition's place in the buffer, made when it is new. May raise for memory. */
-BufferedPartition *push_buffer_partition(const pg_uuid_t *tenant, Name queue, Name partition);
+BufferedPartition *push_buffer_partition(Oid tables, const pg_uuid_t *tenant, Name queue, Name partition);
 
 /* Add a message: copies headers (may be null) and payload. May raise for memory. */
 void push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, const Jsonb *headers,
@@ -54,6 +56,9 @@ uint64 push_buffer_count();
 
 /* All partitions that were pushed to, in (tenant, queue, partition) order; palloc'ed in the current context. */
 BufferedPartition **push_buffer_sorted(int *count);
+
+/* How many partitions have a number. */
+uint32 push_buffer_partitions();
 
 /* Null while everything is in memory. Otherwise the file, into which what was in memory has gone too. May raise. */
 FrameFile *push_buffer_file();

@@ -128,7 +128,7 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 	values[queue_col_created_at] = TimestampTzGetDatum(GetCurrentTimestamp());
 	for (int i = queue_col_id; i <= queue_col_created_at; i++)
 		nulls[i] = false;
-	table_writer_open(&writer, queues->table, true);
+	table_writer_open(&writer, queues->table, queue_cols, true);
 	/* false, somebody was quicker: the caller looks again */
 	(void) table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);
@@ -175,7 +175,7 @@ try_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jsonb *opt
 		TableWriter writer;
 
 		queue_options_merge(options, row->values, row->nulls);
-		table_writer_open(&writer, queues->table, false);
+		table_writer_open(&writer, queues->table, queue_cols, false);
 		table_writer_update(&writer, &row->tid, row->values, row->nulls);
 		table_writer_close(&writer);
 	}

@@ -145,7 +145,7 @@ state_writer(EraHandle *handle)
 {
 	if (!handle->writer_open)
 	{
-		table_writer_open(&handle->writer, handle->state, false);
+		table_writer_open(&handle->writer, handle->state, handle->def->columns, false);
 		handle->writer_open = true;
 	}
 	return &handle->writer;
@@ -174,7 +174,7 @@ era_birth(EraHandle *handle)
 	for (int i = 0; i < def->nkeys; i++)
 		values[i] = Int64GetDatum(handle->keys[i]);
 	values[def->nkeys] = TimestampTzGetDatum(GetCurrentTimestamp());
-	table_writer_open(&identity, handle->identity, true);
+	table_writer_open(&identity, handle->identity, def->nkeys + 1, true);
 	born = table_writer_insert_unless_exists(&identity, values, nulls);
 	table_writer_close(&identity);
 	return born;

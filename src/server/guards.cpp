@@ -5,6 +5,7 @@
  */
 #include "server/guards.h"
 
+#include "server/relations.h"
 #include "server/xact.h"
 
 namespace queen
@@ -25,6 +26,7 @@ void
 guard_write(const char *function)
 {
 	guard_push(function);
+	lock_extension();
 	transaction_touched();
 }
 

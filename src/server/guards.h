@@ -17,7 +17,10 @@ namespace queen
  */
 void guard_push(const char *function);
 
-/* guard_push, for what does more than push: PREPARE TRANSACTION will refuse the transaction. */
+/*
+ * guard_push, for what does more than push: PREPARE TRANSACTION will refuse the transaction, and nobody else can drop the
+ * extension until it ends.
+ */
 void guard_write(const char *function);
 
 /* guard_write, and refuse an isolation level above READ COMMITTED (25000): for what takes messages. */

@@ -21,12 +21,12 @@ constexpr const char *const names[name_count] = {
 	"log_cursors", "dead_letters",	 "queue_ids",  "partition_ids", "group_ids",  "dead_ids",
 };
 
+/* columns that this library knows, in the order of enum class Table; more may follow, see check_columns */
+constexpr int known_columns[table_count] = {11, 4, 3, 5, 5, 3, 15, 17};
+
 constinit Oid oids[name_count] = {};
 constinit bool oids_valid = false;
 constinit uint64 invalidations = 0;
-
-/* log_segments as lock_for_push locked it last */
-constinit Oid locked_segments = InvalidOid;
 
 /* Fill the cache; false when any of the relations is missing. */
 bool
@@ -53,6 +53,42 @@ load_oids()
 	} while (seen != invalidations);
 	oids_valid = true;
 	return true;
+}
+
+/*
+ * Our arrays are as long as our enums. Columns that somebody added behind are read over and written null; fewer columns, or
+ * one of ours dropped, is a library that does not go with the tables.
+ */
+void
+check_columns(Table table, Relation rel)
+{
+	const int known = known_columns[(int) table];
+	TupleDesc desc = RelationGetDescr(rel);
+	bool fits = desc->natts >= known;
+
+	for (int i = 0; fits && i < known; i++)
+		fits = !TupleDescAttr(desc, i)->attisdropped;
+	if (!fits)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" does not have the columns that this library knows", RelationGetRelationName(rel)),
+				 errhint("Bring library and extension to the same version with ALTER EXTENSION queen UPDATE.")));
+}
+
+/* Is this an index that our scans and conflict checks can rest on? A DBA may have made others on the same columns. */
+bool
+is_ours(Relation table, Relation index, std::initializer_list<AttrNumber> key, bool unique)
+{
+	Form_pg_index form = index->rd_index;
+	bool match = form->indisvalid && form->indislive && form->indisunique >= unique &&
+				 index->rd_rel->relam == BTREE_AM_OID && form->indnkeyatts == (int) key.size() &&
+				 heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr) &&
+				 heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr);
+
+	for (int i = 0; match && i < (int) key.size(); i++)
+		match = form->indkey.values[i] == key.begin()[i] && index->rd_indoption[i] == 0 &&
+				index->rd_indcollation[i] == TupleDescAttr(RelationGetDescr(table), key.begin()[i] - 1)->attcollation;
+	return match;
 }
 
 [[noreturn]] void
@@ -99,7 +135,10 @@ open_table(Table table, LOCKMODE mode)
 			raise_missing();
 		rel = try_table_open(oids[(int) table], mode);
 		if (rel != nullptr)
+		{
+			check_columns(table, rel);
 			return rel;
+		}
 		/* dropped between the look-up and the lock, which brought the news: perhaps it was made again */
 		if (oids_valid)
 			raise_missing();
@@ -107,14 +146,26 @@ open_table(Table table, LOCKMODE mode)
 }
 
 void
+lock_extension()
+{
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!load_oids())
+			raise_missing();
+		LockRelationOid(oids[table_count + (int) Sequence::queue_ids], AccessShareLock);
+	} while (!oids_valid);
+}
+
+Oid
 lock_for_push()
 {
 	constexpr int needed[] = {
+		table_count + (int) Sequence::queue_ids,
 		(int) Table::queues,
 		(int) Table::log_partitions,
 		(int) Table::log_starts,
 		(int) Table::log_segments,
-		table_count + (int) Sequence::queue_ids,
 		table_count + (int) Sequence::partition_ids,
 	};
 
@@ -127,22 +178,22 @@ lock_for_push()
 			LockRelationOid(oids[i], RowExclusiveLock);
 		/* a lock that had to be waited for brings the news that its relation was dropped */
 	} while (!oids_valid);
-	locked_segments = oids[(int) Table::log_segments];
+	return oids[(int) Table::log_segments];
 }
 
 bool
-tables_were_dropped()
+tables_were_dropped(Oid tables)
 {
-	if (load_oids())
+	if (load_oids() && tables == oids[(int) Table::log_segments])
 		return false;
 	/* renamed out of the way, say: what was pushed has nowhere to go, and must not go nowhere silently */
-	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(locked_segments)))
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(tables)))
 		raise_missing();
 	return true;
 }
 
 Relation
-open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode)
+open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode, bool unique)
 {
 	List *indexes = RelationGetIndexList(table);
 	ListCell *cell;
@@ -150,12 +201,8 @@ open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode)
 	foreach (cell, indexes)
 	{
 		Relation index = index_open(lfirst_oid(cell), mode);
-		Form_pg_index form = index->rd_index;
-		bool match = form->indisvalid && form->indnkeyatts == (int) key.size();
 
-		for (int i = 0; match && i < (int) key.size(); i++)
-			match = form->indkey.values[i] == key.begin()[i];
-		if (match)
+		if (is_ours(table, index, key, unique))
 		{
 			list_free(indexes);
 			return index;

@@ -41,17 +41,30 @@ void relations_init();
 /* Open and lock an own table; 42P01 with a hint when the extension is gone. Close with table_close(rel, NoLock). */
 Relation open_table(Table table, LOCKMODE mode);
 
-/* Lock what writing pushes needs to the end of the transaction, tables and sequences; 42P01 when the extension is gone. */
-void lock_for_push();
+/*
+ * Keep others from dropping the extension until the transaction ends: lock what DROP EXTENSION locks first (the object that
+ * was created first), so that it waits there, before it holds anything that this transaction will need. 42P01 when the
+ * extension is gone.
+ */
+void lock_extension();
 
 /*
- * Has this transaction dropped what lock_for_push locked for it? Nobody else can have. 42P01 when the tables are not found
- * for another reason.
+ * Lock what writing pushes needs to the end of the transaction, tables and sequences; 42P01 when the extension is gone.
+ * Returns what names this incarnation of the tables.
  */
-bool tables_were_dropped();
+Oid lock_for_push();
 
-/* Open the valid index whose key is exactly these columns. XX000 when there is none. Close with index_close(rel, NoLock). */
-Relation open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode);
+/*
+ * Has this transaction dropped the tables that lock_for_push locked for it (nobody else can have), though it may have made
+ * new ones since? 42P01 when they are not found for another reason.
+ */
+bool tables_were_dropped(Oid tables);
+
+/*
+ * Open the btree whose key is exactly these columns, ascending, in the columns' collations, without a predicate; unique
+ * unless said otherwise. XX000 when there is none. Close with index_close(rel, NoLock).
+ */
+Relation open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode, bool unique = true);
 
 /* The next id of a sequence; raises 2200H when it is used up. */
 int64 next_id(Sequence sequence);

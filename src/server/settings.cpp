@@ -17,6 +17,9 @@ namespace
 
 constinit char *tenant_text = nullptr;
 constinit pg_uuid_t tenant = {};
+
+/* what was set before the library was loaded, and so unchecked, is no tenant: nobody is served until one is set */
+constinit bool tenant_unusable = false;
 constinit bool preloaded = false;
 
 /* Parse the 36-character form that uuid_out prints (upper or lower case), without raising. */
@@ -78,12 +81,18 @@ assign_tenant(const char *newval, void *extra)
 	(void) extra;
 	if (newval == nullptr || !parse_uuid(newval, &tenant))
 		tenant = {};
+	else
+		tenant_unusable = false;
 }
 }
 
 const pg_uuid_t *
 setting_tenant()
 {
+	if (tenant_unusable)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("the value that queen.tenant was given before the library was loaded is not a uuid"),
+						errhint("A superuser corrects it, with ALTER ROLE ... SET queen.tenant for example.")));
 	return &tenant;
 }
 
@@ -96,8 +105,15 @@ setting_preloaded()
 void
 settings_init()
 {
+	/* a value that does not pass the check is dropped with a warning when the setting is defined: that would be no tenant */
+	const char *early_tenant = GetConfigOption("queen.tenant", true, false);
+	bool unusable = false;
+	pg_uuid_t parsed;
+
 	/* set in the postmaster, inherited by every process */
 	preloaded = process_shared_preload_libraries_in_progress;
+	if (early_tenant != nullptr && *early_tenant != '\0' && !parse_uuid(early_tenant, &parsed))
+		unusable = true;
 	DefineCustomBoolVariable("queen.auto_create", "Creates the queue that a push names when it is not there.",
 							 "Off: such a push is an error.", &setting_auto_create, /* bootValue= */ true, PGC_USERSET,
 							 0, nullptr, nullptr, nullptr);
@@ -111,6 +127,7 @@ settings_init()
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
 							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "",
 							   PGC_SUSET, 0, check_tenant, assign_tenant, nullptr);
+	tenant_unusable = unusable;
 	MarkGUCPrefixReserved("queen");
 }
 

@@ -18,7 +18,10 @@ extern int setting_flush_timeout;
 /* Memory for pushed messages before they go to a temporary file, kilobytes. */
 extern int setting_push_buffer_size;
 
-/* The session's tenant (setting queen.tenant); the nil uuid when none is set. */
+/*
+ * The session's tenant (setting queen.tenant); the nil uuid when none is set. Raises 22023 when one was set that cannot be
+ * read: an unchecked value must not open the nil tenant's queues.
+ */
 const pg_uuid_t *setting_tenant();
 
 /* Was the library loaded by shared_preload_libraries? */

@@ -169,9 +169,10 @@ dirty_row_owner(const SnapshotData *dirty, TupleTableSlot *slot)
 }
 
 void
-table_writer_open(TableWriter *writer, Relation table, bool speculative)
+table_writer_open(TableWriter *writer, Relation table, int columns, bool speculative)
 {
 	writer->table = table;
+	writer->columns = columns;
 	writer->estate = CreateExecutorState();
 	writer->rri = makeNode(ResultRelInfo);
 	/* range table index 0: there is no range table, and an era's move would look into it */
@@ -191,11 +192,21 @@ table_writer_close(TableWriter *writer)
 static void
 fill_slot(TableWriter *writer, const Datum *values, const bool *nulls)
 {
-	int columns = writer->slot->tts_tupleDescriptor->natts;
+	TupleDesc desc = writer->slot->tts_tupleDescriptor;
 
 	ExecClearTuple(writer->slot);
-	memcpy(writer->slot->tts_values, values, sizeof(Datum) * (size_t) columns);
-	memcpy(writer->slot->tts_isnull, nulls, sizeof(bool) * (size_t) columns);
+	memcpy(writer->slot->tts_values, values, sizeof(Datum) * (size_t) writer->columns);
+	memcpy(writer->slot->tts_isnull, nulls, sizeof(bool) * (size_t) writer->columns);
+	for (int i = writer->columns; i < desc->natts; i++)
+	{
+		if (TupleDescAttr(desc, i)->attnotnull && !TupleDescAttr(desc, i)->attisdropped)
+			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+							errmsg("column \"%s\" of table \"%s\" is not the extension's and not null",
+								   NameStr(TupleDescAttr(desc, i)->attname), RelationGetRelationName(writer->table)),
+							errhint("Drop the column: queen's tables belong to queen.")));
+		writer->slot->tts_values[i] = (Datum) 0;
+		writer->slot->tts_isnull[i] = true;
+	}
 	ExecStoreVirtualTuple(writer->slot);
 }
 

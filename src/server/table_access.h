@@ -85,13 +85,14 @@ bool row_is_own(TupleTableSlot *slot);
 struct TableWriter
 {
 	Relation table;
+	int columns; /* that the caller's arrays have; what was added behind them is written null */
 	EState *estate;
 	ResultRelInfo *rri;
 	TupleTableSlot *slot;
 };
 
 /* speculative: table_writer_insert_unless_exists will be used */
-void table_writer_open(TableWriter *writer, Relation table, bool speculative);
+void table_writer_open(TableWriter *writer, Relation table, int columns, bool speculative);
 void table_writer_close(TableWriter *writer);
 
 /* Insert; a duplicate key waits for the other inserter and raises, as INSERT does. */

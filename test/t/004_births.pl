@@ -75,7 +75,7 @@ check_all_there('mixed');
 
 # ---- the same, each session's first push of its life, in the middle of a stream to an old partition that must not stop ----
 
-my $stream = load($node, '-c 2 -T 4', stream => "SELECT send('same_commit', 'p');\n");
+my $stream = load($node, '-c 2 -T 3 -R 500', stream => "SELECT send('same_commit', 'p');\n");
 my $more = load($node, '-c 100 -j 2 -t 1 -C', more => <<'SQL');
 \set a random(1, 3)
 SELECT send('more' || :a, 'p');

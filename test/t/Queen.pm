@@ -12,14 +12,14 @@ use Time::HiRes qw(time sleep);
 
 our @EXPORT = qw(new_node background load finish_load wait_for_sql check_log check_partitions check_cursors);
 
-# A server with the extension in database postgres. settings: lines for postgresql.conf.
+# A server with the extension in database postgres. settings: lines for postgresql.conf; preload: other libraries than queen.
 sub new_node
 {
 	my ($name, %options) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
 	$node->init(allows_streaming => $options{streaming});
-	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'queen'") unless $options{no_preload};
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = '" . ($options{preload} // 'queen') . "'");
 	# a server that is killed keeps what it has committed: the system's cache survives
 	$node->append_conf('postgresql.conf', "max_connections = 150\nlog_statement = none\n" . ($options{settings} // ''));
 	$node->start;
@@ -48,7 +48,7 @@ sub load
 		push @files, '-f', "$dir/" . ($name =~ s/\@.*//r) . '.sql' . (defined $weight ? "\@$weight" : '');
 	}
 	my @command = ('pgbench', '-n', '-h', $node->host, '-p', $node->port, split(' ', $options), @files, 'postgres');
-	local $ENV{PGAPPNAME} = $options =~ /--random-seed=victim/ ? 'victim' : 'load';
+	local $ENV{PGOPTIONS} = '-c client_min_messages=warning';
 	my $run = { out => '', err => '', started => time };
 	$run->{h} = IPC::Run::start(\@command, '<', \undef, '>', \$run->{out}, '2>', \$run->{err});
 	return $run;

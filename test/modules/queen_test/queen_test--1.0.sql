@@ -4,14 +4,13 @@ CREATE FUNCTION queen_test_close_gate() RETURNS void LANGUAGE C VOLATILE AS 'MOD
 COMMENT ON FUNCTION queen_test_close_gate() IS
 'Until this transaction ends, a commit that has notified (NOTIFY) waits behind all PRE_COMMIT callbacks: with its pushes written and itself still running. It can be cancelled, terminated or killed there.';
 
-CREATE FUNCTION queen_test_push_at_commit(queue text, message text, partition text DEFAULT 'Default')
-RETURNS void LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION queen_test_push_at_commit(text, text, text) IS
-'Push a message from this library''s PRE_COMMIT callback. It runs before that of queen when queen was loaded first, else after it.';
+CREATE FUNCTION queen_test_run_at_commit(query text) RETURNS void LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION queen_test_run_at_commit(text) IS
+'Run a query in this library''s PRE_COMMIT callback. It runs before that of queen when queen was loaded first, else after it.';
 
 CREATE FUNCTION queen_test_fail_at_commit() RETURNS void LANGUAGE C VOLATILE AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION queen_test_fail_at_commit() IS
-'Raise an error from this library''s PRE_COMMIT callback, after what it pushes there.';
+'Raise an error from this library''s PRE_COMMIT callback, after what it runs there.';
 
 CREATE FUNCTION queen_test_lock_partition(partition_id bigint) RETURNS void LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION queen_test_lock_partition(bigint) IS

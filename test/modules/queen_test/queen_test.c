@@ -8,7 +8,6 @@
 
 #include "access/xact.h"
 #include "catalog/pg_database.h"
-#include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -16,43 +15,37 @@
 #include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 PG_MODULE_MAGIC;
 
 PGDLLEXPORT void _PG_init(void);
 
 PG_FUNCTION_INFO_V1(queen_test_close_gate);
-PG_FUNCTION_INFO_V1(queen_test_push_at_commit);
+PG_FUNCTION_INFO_V1(queen_test_run_at_commit);
 PG_FUNCTION_INFO_V1(queen_test_fail_at_commit);
 PG_FUNCTION_INFO_V1(queen_test_lock_partition);
 
-typedef struct Push
+typedef struct LateQuery
 {
-	struct Push *next;
-	char *queue;
-	char *message;
-	char *partition;
-} Push;
+	struct LateQuery *next;
+	char *text;
+} LateQuery;
 
-static Push *first_push = NULL;
-static Push *last_push = NULL;
+static LateQuery *first_query = NULL;
+static LateQuery *last_query = NULL;
 static bool fail = false;
 
 static void
-push_all(void)
+run_all(void)
 {
+	PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
-	for (Push *push = first_push; push != NULL; push = push->next)
-	{
-		Oid types[3] = {TEXTOID, TEXTOID, TEXTOID};
-		Datum values[3] = {CStringGetTextDatum(push->queue), CStringGetTextDatum(push->message),
-						   CStringGetTextDatum(push->partition)};
-
-		if (SPI_execute_with_args("SELECT queen.push($1, $2::jsonb, partition => $3)", 3, types, values, NULL, false, 0) !=
-			SPI_OK_SELECT)
-			elog(ERROR, "queen_test: the push at commit failed");
-	}
+	for (LateQuery *query = first_query; query != NULL; query = query->next)
+		if (SPI_execute(query->text, false, 0) < 0)
+			elog(ERROR, "queen_test: a query at commit failed");
 	SPI_finish();
+	PopActiveSnapshot();
 }
 
 static void
@@ -61,15 +54,15 @@ at_transaction_event(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			if (first_push != NULL)
-				push_all();
+			if (first_query != NULL)
+				run_all();
 			if (fail)
 				ereport(ERROR, (errcode(ERRCODE_RAISE_EXCEPTION), errmsg("queen_test: the commit fails")));
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			first_push = last_push = NULL; /* in TopTransactionContext */
+			first_query = last_query = NULL; /* in TopTransactionContext */
 			fail = false;
 			break;
 		default:
@@ -92,20 +85,18 @@ queen_test_close_gate(PG_FUNCTION_ARGS)
 }
 
 Datum
-queen_test_push_at_commit(PG_FUNCTION_ARGS)
+queen_test_run_at_commit(PG_FUNCTION_ARGS)
 {
 	MemoryContext caller = MemoryContextSwitchTo(TopTransactionContext);
-	Push *push = palloc0(sizeof(Push));
+	LateQuery *query = palloc0(sizeof(LateQuery));
 
-	push->queue = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	push->message = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	push->partition = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	query->text = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	MemoryContextSwitchTo(caller);
-	if (last_push != NULL)
-		last_push->next = push;
+	if (last_query != NULL)
+		last_query->next = query;
 	else
-		first_push = push;
-	last_push = push;
+		first_query = query;
+	last_query = query;
 	PG_RETURN_VOID();
 }
 

@@ -1,0 +1,75 @@
+-- What a superuser does to the tables under us: dropped and made again in a transaction that has pushed, columns and indexes
+-- added, a schema that is somebody else's. In a database of its own, because the extension is dropped here.
+CREATE DATABASE regress_queen_altered;
+\c regress_queen_altered
+CREATE EXTENSION queen;
+
+-- A push before DROP and CREATE EXTENSION in one transaction went with the old one; a rolled-back DROP takes nothing along.
+BEGIN;
+SET LOCAL client_min_messages = warning;
+SELECT count(queen.push('void', '1'));
+DROP EXTENSION queen CASCADE;
+CREATE EXTENSION queen;
+SELECT count(queen.push('new', '2'));
+COMMIT;
+SELECT queue, partitions FROM queen.list_queues();
+BEGIN;
+SET LOCAL client_min_messages = warning;
+SELECT count(queen.push('new', '3'));
+SAVEPOINT a;
+DROP EXTENSION queen CASCADE;
+CREATE EXTENSION queen;
+SELECT count(queen.push('void', '4'));
+ROLLBACK TO a;
+SELECT count(queen.push('new', '5'));
+COMMIT;
+SELECT queue, partitions FROM queen.list_queues();
+SELECT message FROM queen.peek('new');
+
+-- What a DBA adds to the tables: columns stay null, indexes are kept up and not used.
+ALTER TABLE queen.queues ADD COLUMN a text, ADD COLUMN b int;
+ALTER TABLE queen.queues DROP COLUMN a;
+ALTER TABLE queen.log_partitions ADD COLUMN a text;
+ALTER TABLE queen.log_segments ADD COLUMN a text;
+ALTER TABLE queen.log_groups ADD COLUMN a text;
+ALTER TABLE queen.log_consumers ADD COLUMN a text;
+ALTER TABLE queen.log_cursors ADD COLUMN a text;
+ALTER TABLE queen.dead_letters ADD COLUMN a text;
+CREATE INDEX dba_1 ON queen.log_segments (partition_id, base_offset DESC);
+CREATE INDEX dba_2 ON queen.log_segments (partition_id, base_offset) WHERE length(blob) > 1000000;
+CREATE INDEX dba_3 ON queen.log_segments USING brin (partition_id, base_offset);
+CREATE UNIQUE INDEX dba_4 ON queen.log_segments (partition_id, base_offset) WHERE base_offset < 0;
+CREATE INDEX dba_5 ON queen.log_cursors (partition_id, group_id, era) WHERE era < 0;
+CREATE INDEX dba_6 ON queen.queues (tenant, name COLLATE "POSIX");
+REINDEX INDEX CONCURRENTLY queen.log_segments_pkey;
+REINDEX INDEX CONCURRENTLY queen.log_cursors_pkey;
+REINDEX INDEX CONCURRENTLY queen.queues_tenant_name_key;
+SELECT count(queen.push('new', to_jsonb(n))) FROM generate_series(6, 7) n;
+SELECT count(queen.push('added', '1', 'p'));
+SELECT message, queen.nack(lease, dead => true) FROM queen.pop('added');
+SELECT count(*) FROM queen.pop('new', max_messages => 10, auto_ack => true);
+SELECT queen.configure('added', '{"max_deliveries": 3}') IS NOT NULL AS configured;
+SELECT (SELECT count(*) FROM queen.queues WHERE b IS NOT NULL) AS queues, (SELECT count(*) FROM queen.log_cursors WHERE a IS NOT NULL) AS cursors,
+	(SELECT count(*) FROM queen.dead_letters WHERE a IS NULL) AS dead_letters;
+ALTER TABLE queen.log_segments ADD COLUMN c int NOT NULL DEFAULT 7;
+SELECT count(queen.push('new', '8'));
+ALTER TABLE queen.log_segments DROP COLUMN c;
+SELECT count(queen.push('new', '9'));
+ALTER TABLE queen.log_segments RENAME COLUMN blob TO payload;
+SELECT message FROM queen.pop('new', auto_ack => true);
+ALTER TABLE queen.log_segments DROP COLUMN payload;
+SELECT count(queen.push('new', '10'));
+
+-- A schema that is somebody else's.
+SET client_min_messages = warning;
+DROP EXTENSION queen CASCADE;
+DROP SCHEMA queen CASCADE;
+CREATE ROLE regress_schema_owner;
+CREATE SCHEMA queen AUTHORIZATION regress_schema_owner;
+CREATE EXTENSION queen;
+DROP SCHEMA queen;
+DROP ROLE regress_schema_owner;
+CREATE EXTENSION queen;
+
+\c postgres
+DROP DATABASE regress_queen_altered;

@@ -1,0 +1,70 @@
+# A prepared push holds its place: across a crash and on a standby a reader waits for it, and delivers it in order or steps
+# over its hole. The session that prepared it goes on with an empty buffer.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Queen;
+use Test::More;
+
+my $node = new_node('prepared', streaming => 1, settings => "max_prepared_transactions = 10\n");
+my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
+my $pop = sub { return $sql->(q{SELECT string_agg(msg_offset || ':' || message, ' ' ORDER BY msg_offset) FROM queen.pop('q', max_messages => 10, auto_ack => true)}) };
+my $peek = q{SELECT string_agg(msg_offset || ':' || message, ' ' ORDER BY msg_offset) FROM queen.peek('q')};
+
+$sql->(q{CREATE TABLE work (id int); SELECT queen.push('q', '0')});
+is($pop->(), '0:0', 'the partition is there');
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+
+# one session: prepares two pushes, rolls back a third, and goes on pushing
+$sql->(q{
+	BEGIN; INSERT INTO work VALUES (1); SELECT queen.push('q', '"kept"'); PREPARE TRANSACTION 'kept';
+	SELECT queen.push('q', '"between"');
+	BEGIN; SELECT queen.push('q', '"dropped"'); SAVEPOINT a; SELECT queen.push('q', '"back"'); ROLLBACK TO a; PREPARE TRANSACTION 'dropped';
+	BEGIN; SELECT queen.push('q', '"never"'); ROLLBACK;
+	SELECT queen.push('q', '"last"');
+});
+is($pop->(), '', 'nothing is delivered behind a prepared push');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+is($standby->safe_psql('postgres', $peek), '0:0', 'on a standby neither');
+$node->stop('immediate');
+$node->start;
+is($pop->(), '', 'nor after a crash');
+$sql->("COMMIT PREPARED 'kept'");
+is($sql->('SELECT count(*) FROM work'), '1', 'its other work is committed with it');
+is($pop->(), '1:"kept" 2:"between"', 'committed: in its place, up to the next one');
+is($pop->(), '', 'which is waited for');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+is($standby->safe_psql('postgres', $peek), '0:0 1:"kept" 2:"between"', 'the same on the standby');
+$sql->("ROLLBACK PREPARED 'dropped'");
+is($pop->(), '4:"last"', 'rolled back: its hole is stepped over');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+is($standby->safe_psql('postgres', $peek), '0:0 1:"kept" 2:"between" 4:"last"', 'the same on the standby');
+
+# the session's next transaction begins anew: what it pushes waits for its commit, and nobody waits for it
+my $session = background($node);
+$session->query(q{BEGIN; SELECT queen.push('q', '"p"'); PREPARE TRANSACTION 'p'; BEGIN; SELECT queen.push('q', '"open"')});
+$sql->(q{COMMIT PREPARED 'p'; SELECT queen.push('q', '"other"')});
+is($pop->(), '5:"p" 6:"other"', 'a push after a prepared one is written at its commit');
+$session->query('COMMIT');
+$session->quit;
+is($pop->(), '7:"open"', 'and delivered then');
+
+foreach my $refused ("queen.push('new', '1')", "queen.push('q', '1', partition => 'new')", "count(*) FROM queen.pop('q')")
+{
+	my (undef, undef, $err) = $node->psql('postgres', "\\set VERBOSITY sqlstate\nBEGIN; SELECT $refused; PREPARE TRANSACTION 'no'; ", on_error_stop => 1);
+	like($err, qr/0A000/, "with $refused a transaction cannot be prepared");
+}
+is($sql->(q{SELECT count(*) FROM pg_prepared_xacts}), '0', 'none is left');
+is($sql->(q{SELECT count(*) FROM queen.queues}) . $sql->(q{SELECT count(*) FROM queen.log_partitions}), '11', 'nothing was born');
+check_partitions($node);
+check_log($_) foreach $node, $standby;
+$standby->stop;
+$node->stop;
+done_testing();
