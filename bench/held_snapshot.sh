@@ -3,7 +3,7 @@
 #
 # Four clients push, pop and acknowledge on ten partitions of one queue: WARM s to warm up, MINUTE s clean, then 5 × MINUTE s
 # while another session holds a snapshot (an ANALYZE of queen's tables in the middle), then the snapshot goes and it is
-# MINUTE s clean again. Prints messages a second of each part, and the fifth minute against the mean of the two clean ones
+# MINUTE s clean again. Prints the script's runs a second in each part, and the fifth minute against the mean of the two clean ones
 # (before and after: the machine drifts). For comparison the same with the cursor as one plain row, updated by SQL.
 # Run it by "make bench", on a server of its own. MINUTE=60 by default; SYNC=on for durable commits (off shows more:
 # nothing is hidden behind the disk).

@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-echo "## A held snapshot: messages pushed, popped and acknowledged a second, 10 partitions, ${CLIENTS:-4} clients"
+echo "## A held snapshot: push + pop + ack a second, 10 partitions, ${CLIENTS:-4} clients"
 echo
 ./held_snapshot.sh
