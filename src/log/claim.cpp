@@ -292,6 +292,7 @@ take(Claim *claim, int64 budget, MessageSink *sink)
 	if (candidate->messages == 0)
 	{
 		candidate->verdict = Verdict::none;
+		candidate->alone = false;
 		/* a birth that has begun must be ended */
 		if (claim->is_new)
 			store_cursor(claim);
