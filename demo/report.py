@@ -147,6 +147,6 @@ def summary(cursor, run, wal_bytes):
     if total("audit", "lost") + total("counter", "lost"):
         row("leases lost", f"audit {total('audit', 'lost'):,}, counter {total('counter', 'lost'):,}: a busy machine")
     row("sizes", f"input {bytes_text(plan.bytes)}; log {bytes_text(stored)} in {count(segments, 'segment')} "
-        f"(ratio {stored / plan.bytes:.2f})",
+        f"({stored / plan.bytes:.2f} times the input{'; small commits compress badly' if stored > plan.bytes else ''})",
         f"on disk {bytes_text(table)} and {bytes_text(index)} of index")
     row("WAL", f"{wal_bytes / plan.total:,.0f} bytes an event: the push, both groups, and the demo's own tables")

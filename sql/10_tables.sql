@@ -124,6 +124,7 @@ CREATE TABLE queen.dead_letters (
 	enqueued_at     timestamptz NOT NULL,
 	dead_at         timestamptz NOT NULL
 );
+COMMENT ON TABLE queen.dead_letters IS 'Messages that were given up, of all tenants: after max_deliveries deliveries, or by nack with dead. attempts counts their deliveries to the group, error is what the last nack said, enqueued_at is when they were pushed; message is null for one that was pushed as bytes (payload). A row may be deleted when it is done with.';
 CREATE INDEX dead_letters_queue_id_dead_id_idx ON queen.dead_letters (queue_id, dead_id);
 
 -- A dump carries all of it: a restored queue goes on where it stood.

@@ -26,6 +26,18 @@ raise_lost(const pg_uuid_t *lease, const char *detail)
 	pg_unreachable();
 }
 
+/* A well-formed token that nobody has given, or that belongs to another tenant. */
+[[noreturn]] void
+raise_unknown(const pg_uuid_t *lease)
+{
+	ereport(
+		ERROR,
+		(errcode(errcode_lease_lost), errmsg("lease %s is lost", uuid_text(lease)),
+		 errdetail("No consumer group of this tenant has it."),
+		 errhint("Pass the lease column of the messages that queen.pop() returned, to the same database and tenant.")));
+	pg_unreachable();
+}
+
 struct LockAttempt
 {
 	EraHandle *cursors;
@@ -97,7 +109,7 @@ lease_open(HeldLease *held, const pg_uuid_t *lease)
 	era_open(&held->cursors, &cursor_table);
 	if (!group_find_by_id((int64) token.group_id, &held->group) ||
 		memcmp(&held->group.tenant, setting_tenant(), sizeof(pg_uuid_t)) != 0)
-		raise_lost(lease, "No consumer group has given it.");
+		raise_unknown(lease);
 
 	for (int tries = 0;; tries++)
 	{
@@ -120,7 +132,7 @@ lease_open(HeldLease *held, const pg_uuid_t *lease)
 				return LeaseState::held;
 		}
 		else if (found != EraSeek::stale || tries > 10)
-			raise_lost(lease, "Its consumer group has no position in the partition.");
+			raise_unknown(lease);
 		/* the row changed, or was born, since the snapshot: look again */
 		era_release_snapshot(&held->cursors);
 		UnregisterSnapshot(held->snapshot);
