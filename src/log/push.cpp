@@ -21,17 +21,24 @@ namespace
 
 constinit core::Uuid7Source message_ids{};
 
-core::Uuid
-mint_message_id()
+/* Unix time in milliseconds. */
+uint64
+now_ms()
 {
 	constexpr int64 epoch_difference_ms =
 		((int64) POSTGRES_EPOCH_JDATE - (int64) UNIX_EPOCH_JDATE) * SECS_PER_DAY * 1000;
-	uint64 now_ms = (uint64) (GetCurrentTimestamp() / 1000 + epoch_difference_ms);
+
+	return (uint64) (GetCurrentTimestamp() / 1000 + epoch_difference_ms);
+}
+
+core::Uuid
+mint_message_id(uint64 ms)
+{
 	static uint8 pool[64][core::Uuid7Source::random_bytes];
 	static constinit int left = 0;
 
-	if (!message_ids.needs_random(now_ms))
-		return message_ids.mint(now_ms, pool[0]);
+	if (!message_ids.needs_random(ms))
+		return message_ids.mint(ms, pool[0]);
 	/* the generator costs more by the call than by the byte */
 	if (left == 0)
 	{
@@ -40,7 +47,7 @@ mint_message_id()
 					(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a message id")));
 		left = lengthof(pool);
 	}
-	return message_ids.mint(now_ms, pool[--left]);
+	return message_ids.mint(ms, pool[--left]);
 }
 
 /* The buffered partition that the arguments name. */
@@ -97,7 +104,7 @@ refuse_unsupported(FunctionCallInfo fcinfo, int dedup_arg, int delay_arg, int de
 }
 
 core::Uuid
-add_message(BufferedPartition *target, bool raw, const Jsonb *headers, const void *payload, Size size)
+add_message(BufferedPartition *target, uint64 ms, bool raw, const Jsonb *headers, const void *payload, Size size)
 {
 	Size headers_size = headers != nullptr ? VARSIZE_ANY_EXHDR(headers) : 0;
 	core::Uuid id;
@@ -107,7 +114,7 @@ add_message(BufferedPartition *target, bool raw, const Jsonb *headers, const voi
 						errmsg("a message of %zu bytes is too large", size + headers_size),
 						errdetail("A message has at most %zu bytes with its headers.", core::frame_max_payload),
 						errhint("Store the content elsewhere and push where it is.")));
-	id = mint_message_id();
+	id = mint_message_id(ms);
 	push_buffer_add(target, &id, raw, headers, payload, size);
 	return id;
 }
@@ -142,7 +149,7 @@ queen_push(PG_FUNCTION_ARGS)
 	headers = headers_argument(fcinfo, 3);
 	target = target_of(fcinfo, 0, 2);
 	message = PG_GETARG_JSONB_P(1);
-	id = add_message(target, false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
+	id = add_message(target, now_ms(), false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
 	write_through();
 	return uuid_to_datum(id);
 }
@@ -163,7 +170,7 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 	headers = headers_argument(fcinfo, 3);
 	target = target_of(fcinfo, 0, 2);
 	payload = PG_GETARG_BYTEA_PP(1);
-	id = add_message(target, true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
+	id = add_message(target, now_ms(), true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
 	write_through();
 	return uuid_to_datum(id);
 }
@@ -229,6 +236,7 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	Jsonb *headers;
 	bool one_each;
 	uint32 count;
+	const uint64 ms = now_ms(); /* the clock is asked once for all of them */
 
 	guard_push("queen.push_batch()");
 	if (PG_ARGISNULL(1))
@@ -249,7 +257,7 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(per_message);
 		Jsonb *message = element(messages, i);
-		core::Uuid id = add_message(target, false, headers_of(headers, one_each, i), VARDATA_ANY(message),
+		core::Uuid id = add_message(target, ms, false, headers_of(headers, one_each, i), VARDATA_ANY(message),
 									VARSIZE_ANY_EXHDR(message));
 		Datum values[1] = {uuid_to_datum(id)};
 		bool nulls[1] = {};

@@ -54,7 +54,7 @@ void index_scan_reset_keys(IndexScan *scan);
  */
 struct HintCache
 {
-	static constexpr int size = 1024;
+	static constexpr int size = 8192; /* pages that nobody touches cost nothing */
 	struct Entry
 	{
 		int64 key[2];
