@@ -27,7 +27,10 @@ FROM pg_depend
 WHERE deptype = 'e' AND refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'queen');
 
 -- Functions, types and views carry a comment.
-SELECT what FROM members WHERE what ~ '^(function|procedure|type|view)' AND coalesce(comment, '') = '' ORDER BY 1;
+-- (From PostgreSQL 17 on the row and array types of tables belong to the extension too.)
+SELECT what FROM members m WHERE what ~ '^(function|procedure|type|view)' AND coalesce(comment, '') = ''
+	AND NOT (classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
+		WHERE t.oid = m.oid AND (t.typelem <> 0 OR c.relkind <> 'c'))) ORDER BY 1;
 -- Everything of the schema belongs to the extension, and the other way round.
 SELECT oid::regclass FROM pg_class WHERE relnamespace = 'queen'::regnamespace AND relkind IN ('r', 'v', 'S', 'm', 'p', 'f')
 	AND oid NOT IN (SELECT oid FROM members);

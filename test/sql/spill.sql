@@ -100,4 +100,4 @@ RESET temp_file_limit;
 SELECT count(*) FROM queen.list_queues() WHERE queue = 'full';
 
 -- what is out of range
-SELECT attempt($$ SET queen.push_buffer_size = '1kB' $$);
+SELECT left(attempt, 6) AS sqlstate FROM attempt($$ SET queen.push_buffer_size = '1kB' $$);
