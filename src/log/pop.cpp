@@ -94,8 +94,13 @@ remembered_head(const ClaimRequest *request)
 	if (passed_head.queue_id == request->queue->queue_id && passed_head.group_id == request->group->group_id)
 	{
 		if (passed_head.due)
+		{
+			/* remembered anew if its head comes alone again */
 			partition_id = passed_head.partition_id;
-		passed_head.due = !passed_head.due;
+			passed_head = {};
+		}
+		else
+			passed_head.due = true;
 	}
 	return partition_id;
 }
