@@ -4,6 +4,9 @@
 use strict;
 use warnings;
 
+# a session of the load outlives the harness's own limit when the load is made longer
+BEGIN { $ENV{PG_TEST_TIMEOUT_DEFAULT} //= 180 + 2 * ($ENV{QUEEN_LOAD_SECONDS} // 0) }
+
 use FindBin;
 use lib $FindBin::RealBin;
 use PostgreSQL::Test::Cluster;
