@@ -12,7 +12,6 @@ void
 candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition, int64 first)
 {
 	walk->queue_id = queue_id;
-	walk->pinned = partition != nullptr;
 	walk->next = walk->wrap_first = 1;
 	walk->last = walk->wrap_last = 0;
 	walk->page_context = AllocSetContextCreate(CurrentMemoryContext, "queen candidates", ALLOCSET_DEFAULT_SIZES);

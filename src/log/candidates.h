@@ -21,7 +21,6 @@ struct CandidateWalk
 {
 	PartitionTable partitions;
 	int64 queue_id;
-	bool pinned; /* one named partition only */
 	/* what is left to walk: [next, last], then [wrap_first, wrap_last] when it is not empty */
 	int64 next;
 	int64 last;

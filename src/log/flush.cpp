@@ -281,16 +281,21 @@ flush(bool preparing)
 						errhint("Try again.")));
 }
 
+/* PRE_PREPARE has come: what other libraries' callbacks still push brings nothing to life either */
+constinit bool being_prepared = false;
+
 void
 prepare()
 {
-	flush(true);
+	being_prepared = true;
+	flush_pushes();
 }
 
 void
 ended(bool committed)
 {
 	(void) committed;
+	being_prepared = false;
 	push_buffer_forget();
 }
 
@@ -303,7 +308,7 @@ const TransactionParticipant push_participant = {
 void
 flush_pushes()
 {
-	flush(false);
+	flush(being_prepared);
 }
 
 } // namespace queen
