@@ -22,6 +22,8 @@ CREATE TABLE queen.queues (
 	compression     integer,
 	delayed_processing bigint,
 	window_buffer   bigint,
+	dedup_window    bigint,
+	dedup           text        COLLATE "C",
 	CONSTRAINT queues_tenant_name_key UNIQUE (tenant, name)
 );
 
@@ -59,6 +61,20 @@ ALTER TABLE queen.log_segments SET (
 	vacuum_truncate = off, toast.vacuum_truncate = off,
 	autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.3, autovacuum_vacuum_cost_delay = 0,
 	toast.autovacuum_vacuum_scale_factor = 0.1, toast.autovacuum_vacuum_insert_scale_factor = 0.3, toast.autovacuum_vacuum_cost_delay = 0
+);
+
+-- Who pushed last with a dedup_key: one row a key. The unique key is what two pushers meet at. Rows older than the queue's
+-- dedup_window count for nothing and are taken over.
+CREATE TABLE queen.log_txns (
+	partition_id    bigint      NOT NULL,
+	key_hash        uuid        NOT NULL,   -- XXH3, 128 bits, of the key
+	message_id      uuid        NOT NULL,
+	pushed_at       timestamptz NOT NULL,
+	PRIMARY KEY (partition_id, key_hash)
+);
+ALTER TABLE queen.log_txns SET (
+	fillfactor = 90, vacuum_truncate = off,
+	autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.3, autovacuum_vacuum_cost_delay = 0
 );
 
 -- Consumer groups of a queue.
@@ -126,12 +142,14 @@ CREATE TABLE queen.dead_letters (
 );
 COMMENT ON TABLE queen.dead_letters IS 'Messages that were given up, of all tenants: after max_deliveries deliveries, or by nack with dead. attempts counts their deliveries to the group, error is what the last nack said, enqueued_at is when they were pushed; message is null for one that was pushed as bytes (payload). A row may be deleted when it is done with.';
 CREATE INDEX dead_letters_queue_id_dead_id_idx ON queen.dead_letters (queue_id, dead_id);
+CREATE INDEX dead_letters_message_id_idx ON queen.dead_letters (message_id);
 
 -- A dump carries all of it: a restored queue goes on where it stood.
 SELECT pg_catalog.pg_extension_config_dump('queen.queues', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_partitions', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_starts', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_segments', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_txns', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_groups', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_consumers', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_cursors', '');

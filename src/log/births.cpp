@@ -1,5 +1,5 @@
 /*
- * births.cpp: waiting for another transaction's birth of the same name. See births.h.
+ * births.cpp: waiting for another transaction's row under the same unique key. See births.h.
  *
  * Raises. Waits for a transaction, bounded. A waiter waits for one transaction id, so a hundred first pushes to a new
  * name wait side by side for the first of them, not in a chain. Runs in backends.
@@ -37,13 +37,22 @@ wait_for_end(void *arg)
 
 } // namespace
 
+bool
+wait_for_owner(IndexScan *scan, const SnapshotData *dirty)
+{
+	const bool inserted = TransactionIdIsValid(dirty->xmin);
+	WaitTarget target = {inserted ? dirty->xmin : dirty->xmax, inserted ? dirty->speculativeToken : 0, scan->table,
+						 scan->slot->tts_tid};
+
+	ExecClearTuple(scan->slot);
+	return run_with_timeout(setting_flush_timeout, false, wait_for_end, &target);
+}
+
 Birth
 look_for_birth(IndexScan *scan, SnapshotData *dirty, bool wait, const char *what, const char *name)
 {
 	for (;;)
 	{
-		WaitTarget target;
-
 		index_scan_start(scan);
 		if (!index_scan_next(scan, ForwardScanDirection))
 			return Birth::absent;
@@ -52,9 +61,7 @@ look_for_birth(IndexScan *scan, SnapshotData *dirty, bool wait, const char *what
 		if (!wait)
 			return Birth::running;
 
-		target = {dirty->xmin, dirty->speculativeToken, scan->table, scan->slot->tts_tid};
-		ExecClearTuple(scan->slot);
-		if (!run_with_timeout(setting_flush_timeout, false, wait_for_end, &target))
+		if (!wait_for_owner(scan, dirty))
 			ereport(ERROR, (errcode(errcode_flush_timeout),
 							errmsg("%s \"%s\" is being created by a transaction that has not ended", what, name),
 							errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),

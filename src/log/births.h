@@ -1,5 +1,5 @@
 /*
- * births.h: waiting for another transaction's birth of the same name.
+ * births.h: waiting for another transaction's row under the same unique key.
  */
 #ifndef QUEEN_LOG_BIRTHS_H
 #define QUEEN_LOG_BIRTHS_H
@@ -9,6 +9,12 @@
 
 namespace queen
 {
+
+/*
+ * A dirty look has met a row in scan that a running transaction inserts or changes: wait for its end, at most
+ * queen.flush_timeout; false when that is over. Clears the scan's slot.
+ */
+bool wait_for_owner(IndexScan *scan, const SnapshotData *dirty);
 
 enum class Birth
 {

@@ -2,10 +2,11 @@
  * flush.cpp: writing the push buffer, in PRE_COMMIT. See flush.h; the order is design.md section 3.
  *
  * flush_pushes raises. Locks, in this order (the push has locked the own tables): births' unique keys, queues, then
- * partitions, by name, to the end; then one partition at a time, briefly. Runs in backends.
+ * partitions, by name, to the end; dedup_keys, to the end; then one partition at a time, briefly. Runs in backends.
  */
 #include "log/flush.h"
 
+#include "log/key_phase.h"
 #include "log/partitions.h"
 #include "log/push_buffer.h"
 #include "log/queues.h"
@@ -57,6 +58,8 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool 
 		{
 			queue_ids[i] = queue_ids[last];
 			targets[i].compression = targets[last].compression;
+			targets[i].dedup_window = targets[last].dedup_window;
+			targets[i].dedup_error = targets[last].dedup_error;
 		}
 		else
 		{
@@ -68,6 +71,8 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool 
 				refuse_birth("queue", queue->name);
 			queue_ids[i] = row.queue_id;
 			targets[i].compression = row.options.compression;
+			targets[i].dedup_window = row.options.dedup_window;
+			targets[i].dedup_error = row.options.dedup_error;
 		}
 		last = i;
 	}
@@ -100,17 +105,46 @@ drop_void(BufferedPartition **sorted, int count)
 	return left;
 }
 
+/* Take the keys of the frames in memory. rank_of: partitions' numbers to places in targets, -1 for those that are void. */
+void
+take_keys(KeyPhase *keys, const int *rank_of, const FlushTarget *targets)
+{
+	key_phase_open(keys, push_buffer_count());
+	for (const BufferedFrame *f = push_buffer_last(); f != nullptr; f = f->previous)
+		if (f->keyed && rank_of[f->partition->number] >= 0)
+			key_phase_add(keys, rank_of[f->partition->number], &f->key_hash, &f->frame.message_id, f->number);
+	key_phase_run(keys, targets);
+}
+
+/* Numbers of partitions in the buffer to places in sorted. */
+int *
+ranks_of(BufferedPartition **sorted, int count)
+{
+	const uint32 numbers = push_buffer_partitions();
+	int *rank_of = (int *) palloc(sizeof(int) * numbers);
+
+	for (uint32 i = 0; i < numbers; i++)
+		rank_of[i] = -1;
+	for (int i = 0; i < count; i++)
+		rank_of[sorted[i]->number] = i;
+	return rank_of;
+}
+
 /* Everything is in memory: each partition's frames are a list. */
 void
 flush_memory(BufferedPartition **sorted, int count, bool preparing)
 {
 	uint64 *counts = (uint64 *) palloc(sizeof(uint64) * (Size) count);
+	const bool keyed = push_buffer_keyed() > 0;
+	KeyPhase keys;
 	FlushTarget *targets;
 	SegmentBuilder builder;
 
 	for (int i = 0; i < count; i++)
 		counts[i] = sorted[i]->count;
 	targets = bring_to_life(sorted, counts, count, preparing);
+	if (keyed)
+		take_keys(&keys, ranks_of(sorted, count), targets);
 	segment_builder_open(&builder);
 	for (int i = 0; i < count; i++)
 	{
@@ -122,6 +156,8 @@ flush_memory(BufferedPartition **sorted, int count, bool preparing)
 			frames[--left] = f;
 		for (uint64 n = 0; n < counts[i]; n++)
 		{
+			if (keyed && key_phase_is_duplicate(&keys, frames[n]->number))
+				continue;
 			segment_builder_room(&builder, &targets[i], &frames[n]->frame);
 			segment_builder_add(&builder, &frames[n]->frame);
 		}
@@ -189,8 +225,9 @@ void
 flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparing)
 {
 	uint64 *counts = (uint64 *) palloc0(sizeof(uint64) * (Size) count);
-	const uint32 numbers = push_buffer_partitions();
-	int *rank_of = (int *) palloc(sizeof(int) * numbers);
+	const int *rank_of = ranks_of(sorted, count);
+	const bool keyed = push_buffer_keyed() > 0;
+	KeyPhase keys;
 	MemoryContext per_frame = AllocSetContextCreate(CurrentMemoryContext, "queen flush frame", ALLOCSET_DEFAULT_SIZES);
 	FlushTarget *targets;
 	SegmentBuilder builder;
@@ -198,11 +235,9 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparin
 	StoredFrame head;
 	FileSort sort;
 
-	for (uint32 i = 0; i < numbers; i++)
-		rank_of[i] = -1;
-	for (int i = 0; i < count; i++)
-		rank_of[sorted[i]->number] = i;
 	file_sort_open(&sort);
+	if (keyed)
+		key_phase_open(&keys, push_buffer_count());
 	frame_file_rewind(file);
 	for (int64 number = 0; frame_file_next(file, &head); number++)
 	{
@@ -217,12 +252,16 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparin
 		{
 			counts[rank_of[head.partition]]++;
 			file_sort_put(&sort, rank_of[head.partition], number, PointerGetDatum(stored));
+			if (head.keyed)
+				key_phase_add(&keys, rank_of[head.partition], &head.key_hash, &head.message_id, (uint64) number);
 		}
 		MemoryContextReset(per_frame);
 	}
 	tuplesort_performsort(sort.sort);
 
 	targets = bring_to_life(sorted, counts, count, preparing);
+	if (keyed)
+		key_phase_run(&keys, targets);
 	segment_builder_open(&builder);
 	slot = MakeSingleTupleTableSlot(sort.desc, &TTSOpsMinimalTuple);
 	while (tuplesort_gettupleslot(sort.sort, true, false, slot, nullptr))
@@ -231,7 +270,10 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparin
 		int rank = DatumGetInt32(slot_getattr(slot, 1, &isnull));
 		const struct varlena *stored = (const struct varlena *) DatumGetPointer(slot_getattr(slot, 3, &isnull));
 		const uint8 *bytes = (const uint8 *) VARDATA_ANY(stored);
+		uint64 number = (uint64) DatumGetInt64(slot_getattr(slot, 2, &isnull));
 
+		if (keyed && key_phase_is_duplicate(&keys, number))
+			continue;
 		memcpy(&head, bytes, sizeof(head));
 		add_copy(&builder, &targets[rank], &head, bytes + sizeof(head));
 	}
@@ -288,6 +330,11 @@ void
 prepare()
 {
 	being_prepared = true;
+	/* its keys would stay taken, and everybody who brings one would wait, until somebody ends it */
+	if (push_buffer_keyed() > 0)
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("cannot PREPARE a transaction that has pushed with a dedup_key"),
+						errhint("Commit it in one phase, or push without a key.")));
 	flush_pushes();
 }
 

@@ -32,7 +32,7 @@ seek(FrameFile *file, FilePosition position)
 }
 
 void
-frame_file_append(FrameFile *file, uint32 partition, const core::Frame *frame)
+frame_file_append(FrameFile *file, uint32 partition, const core::Frame *frame, const core::Uuid *key_hash)
 {
 	StoredFrame head = {};
 
@@ -49,6 +49,9 @@ frame_file_append(FrameFile *file, uint32 partition, const core::Frame *frame)
 	head.partition = partition;
 	head.raw = frame->raw;
 	head.has_headers = frame->has_headers;
+	head.keyed = key_hash != nullptr;
+	if (head.keyed)
+		head.key_hash = *key_hash;
 	head.headers_size = frame->headers.size();
 	head.payload_size = frame->payload.size();
 	buffile_write(file->file, &head, sizeof(head));

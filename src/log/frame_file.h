@@ -35,12 +35,14 @@ struct StoredFrame
 	uint32 partition; /* its number in the buffer */
 	bool raw;
 	bool has_headers;
+	bool keyed;
+	core::Uuid key_hash; /* of a keyed one */
 	Size headers_size;
 	Size payload_size;
 };
 
-/* Append a frame; the end has not moved when this raises. */
-void frame_file_append(FrameFile *file, uint32 partition, const core::Frame *frame);
+/* Append a frame; the end has not moved when this raises. key_hash: null for a frame without a dedup_key. */
+void frame_file_append(FrameFile *file, uint32 partition, const core::Frame *frame, const core::Uuid *key_hash);
 
 /* Forget all behind a position that was the end when the file had count frames. Never raises, touches no disk. */
 void frame_file_cut(FrameFile *file, FilePosition end, uint64 count);

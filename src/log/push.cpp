@@ -3,7 +3,9 @@
  *
  * Raises. Takes no lock: everything is buffered until PRE_COMMIT. Runs in backends.
  */
+#include "core/key_hash.h"
 #include "core/uuid7.h"
+#include "log/dedup.h"
 #include "log/flush.h"
 #include "log/push_buffer.h"
 #include "log/queues.h"
@@ -93,10 +95,8 @@ headers_argument(FunctionCallInfo fcinfo, int argno)
 }
 
 void
-refuse_unsupported(FunctionCallInfo fcinfo, int dedup_arg, int delay_arg, int deliver_at_arg)
+refuse_unsupported(FunctionCallInfo fcinfo, int delay_arg, int deliver_at_arg)
 {
-	if (!PG_ARGISNULL(dedup_arg))
-		raise_unsupported_argument("dedup_key", "Push without a deduplication key.");
 	if (!PG_ARGISNULL(delay_arg))
 		raise_unsupported_argument("delay", "Push without a delay: the message is delivered at once.");
 	if (!PG_ARGISNULL(deliver_at_arg))
@@ -104,7 +104,8 @@ refuse_unsupported(FunctionCallInfo fcinfo, int dedup_arg, int delay_arg, int de
 }
 
 core::Uuid
-add_message(BufferedPartition *target, uint64 ms, bool raw, const Jsonb *headers, const void *payload, Size size)
+add_message(BufferedPartition *target, uint64 ms, bool raw, const Jsonb *headers, const void *payload, Size size,
+			const core::Uuid *key_hash = nullptr)
 {
 	Size headers_size = headers != nullptr ? VARSIZE_ANY_EXHDR(headers) : 0;
 	core::Uuid id;
@@ -115,8 +116,59 @@ add_message(BufferedPartition *target, uint64 ms, bool raw, const Jsonb *headers
 						errdetail("A message has at most %zu bytes with its headers.", core::frame_max_payload),
 						errhint("Store the content elsewhere and push where it is.")));
 	id = mint_message_id(ms);
-	push_buffer_add(target, &id, raw, headers, payload, size);
+	push_buffer_add(target, &id, raw, headers, payload, size, key_hash);
 	return id;
+}
+
+/*
+ * Was a message with this key pushed before, in this transaction or by a committed one within the window? Then owner says
+ * which; where the queue wants it, that is an error. No is not the last word: the commit takes the key, or finds it taken.
+ */
+bool
+is_duplicate(DedupReader *reader, const BufferedPartition *target, Name key, const core::Uuid *key_hash,
+			 KeyOwner *owner)
+{
+	const core::Uuid *own = push_buffer_find_key(target, key_hash);
+
+	if (reader->window == 0)
+		return false;
+	if (own != nullptr)
+		*owner = {*own, pushed_just_now};
+	else if (!dedup_find(reader, key_hash, owner))
+		return false;
+	if (reader->is_error)
+		raise_duplicate(name_to_cstring(target->queue->name), name_to_cstring(target->name),
+						psprintf("dedup_key \"%s\"", name_to_cstring(key)), owner);
+	return true;
+}
+
+core::Uuid
+hash_of(Name key)
+{
+	return core::key_hash({(const uint8 *) key.data, (Size) key.size});
+}
+
+/* A single message, with or without a dedup_key. */
+core::Uuid
+add_single(FunctionCallInfo fcinfo, int key_arg, BufferedPartition *target, bool raw, const Jsonb *headers,
+		   const void *payload, Size size)
+{
+	DedupReader reader;
+	KeyOwner owner;
+	core::Uuid key_hash;
+	Name key;
+	bool duplicate;
+
+	if (PG_ARGISNULL(key_arg))
+		return add_message(target, now_ms(), raw, headers, payload, size);
+	key = name_argument(fcinfo, key_arg, "dedup_key");
+	key_hash = hash_of(key);
+	dedup_reader_open(&reader, &target->queue->tenant, target->queue->name, target->name);
+	duplicate = is_duplicate(&reader, target, key, &key_hash, &owner);
+	dedup_reader_close(&reader);
+	if (duplicate)
+		return owner.message_id;
+	return add_message(target, now_ms(), raw, headers, payload, size, &key_hash);
 }
 
 /* What is pushed after the flush has begun is written at once: nothing would come after it. */
@@ -145,11 +197,11 @@ queen_push(PG_FUNCTION_ARGS)
 	guard_push("queen.push()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("message");
-	refuse_unsupported(fcinfo, 4, 5, 6);
+	refuse_unsupported(fcinfo, 5, 6);
 	headers = headers_argument(fcinfo, 3);
 	target = target_of(fcinfo, 0, 2);
 	message = PG_GETARG_JSONB_P(1);
-	id = add_message(target, now_ms(), false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
+	id = add_single(fcinfo, 4, target, false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
 	write_through();
 	return uuid_to_datum(id);
 }
@@ -166,11 +218,11 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 	guard_push("queen.push_bytes()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("payload");
-	refuse_unsupported(fcinfo, 4, 5, 6);
+	refuse_unsupported(fcinfo, 5, 6);
 	headers = headers_argument(fcinfo, 3);
 	target = target_of(fcinfo, 0, 2);
 	payload = PG_GETARG_BYTEA_PP(1);
-	id = add_message(target, now_ms(), true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
+	id = add_single(fcinfo, 4, target, true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
 	write_through();
 	return uuid_to_datum(id);
 }
@@ -223,6 +275,43 @@ headers_of(Jsonb *headers, bool one_each, uint32 i)
 	return own;
 }
 
+/* Batch dedup_keys: an array with a string or null for each message; null when there are none. */
+Jsonb *
+batch_keys_argument(FunctionCallInfo fcinfo, int argno, uint32 messages)
+{
+	Jsonb *keys;
+
+	if (PG_ARGISNULL(argno))
+		return nullptr;
+	keys = PG_GETARG_JSONB_P(argno);
+	if (!JB_ROOT_IS_ARRAY(keys) || JB_ROOT_IS_SCALAR(keys))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("dedup_keys must be a JSON array"),
+						errhint("Give a string or null for each message.")));
+	if (JB_ROOT_COUNT(keys) != messages)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("dedup_keys has %u elements for %u messages", JB_ROOT_COUNT(keys), messages),
+						errhint("Give a string or null for each message.")));
+	return keys;
+}
+
+/* The key of message i, or false. */
+bool
+key_of(Jsonb *keys, uint32 i, Name *key)
+{
+	const JsonbValue *value;
+
+	if (keys == nullptr)
+		return false;
+	value = getIthJsonbValueFromContainer(&keys->root, i);
+	if (value->type == jbvNull)
+		return false;
+	if (value->type != jbvString)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("dedup_keys element %u must be a string", i),
+						errhint("Give a string or null for each message.")));
+	*key = name_from_text(cstring_to_text_with_len(value->val.string.val, value->val.string.len), "dedup_key");
+	return true;
+}
+
 } // namespace
 
 /* queen.push_batch(queue, messages jsonb, partition, headers, dedup_keys) returns setof uuid */
@@ -234,6 +323,8 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	MemoryContext per_message;
 	Jsonb *messages;
 	Jsonb *headers;
+	Jsonb *keys;
+	DedupReader reader;
 	bool one_each;
 	uint32 count;
 	const uint64 ms = now_ms(); /* the clock is asked once for all of them */
@@ -241,15 +332,16 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	guard_push("queen.push_batch()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("messages");
-	if (!PG_ARGISNULL(4))
-		raise_unsupported_argument("dedup_keys", "Push without deduplication keys.");
 	messages = PG_GETARG_JSONB_P(1);
 	if (!JB_ROOT_IS_ARRAY(messages) || JB_ROOT_IS_SCALAR(messages))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("messages must be a JSON array"),
 						errhint("Each of its elements is a message; queen.push() takes a single one.")));
 	count = JB_ROOT_COUNT(messages);
 	headers = batch_headers_argument(fcinfo, 3, count, &one_each);
+	keys = batch_keys_argument(fcinfo, 4, count);
 	target = target_of(fcinfo, 0, 2);
+	if (keys != nullptr)
+		dedup_reader_open(&reader, &target->queue->tenant, target->queue->name, target->name);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 
 	per_message = AllocSetContextCreate(CurrentMemoryContext, "queen push_batch", ALLOCSET_DEFAULT_SIZES);
@@ -257,16 +349,26 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(per_message);
 		Jsonb *message = element(messages, i);
-		core::Uuid id = add_message(target, ms, false, headers_of(headers, one_each, i), VARDATA_ANY(message),
-									VARSIZE_ANY_EXHDR(message));
-		Datum values[1] = {uuid_to_datum(id)};
+		Datum values[1];
 		bool nulls[1] = {};
+		core::Uuid key_hash;
+		KeyOwner owner;
+		Name key;
+		bool keyed = key_of(keys, i, &key);
 
+		if (keyed)
+			key_hash = hash_of(key);
+		if (!keyed || !is_duplicate(&reader, target, key, &key_hash, &owner))
+			owner.message_id = add_message(target, ms, false, headers_of(headers, one_each, i), VARDATA_ANY(message),
+										   VARSIZE_ANY_EXHDR(message), keyed ? &key_hash : nullptr);
+		values[0] = uuid_to_datum(owner.message_id);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(per_message);
 		CHECK_FOR_INTERRUPTS();
 	}
+	if (keys != nullptr)
+		dedup_reader_close(&reader);
 	write_through();
 	return (Datum) 0;
 }

@@ -5,6 +5,7 @@
  */
 #include "log/push_buffer.h"
 
+#include "log/pushed_keys.h"
 #include "server/settings.h"
 
 namespace queen
@@ -49,6 +50,7 @@ struct Savepoint
 {
 	SubTransactionId id;
 	uint64 count;
+	uint64 keyed;
 	FilePosition position; /* where the file ended then; known once these frames are in the file */
 };
 
@@ -61,6 +63,8 @@ struct Buffer
 	BufferedFrame *last; /* in memory */
 	uint64 count;		 /* in memory and in the file */
 	Size bytes;			 /* in memory */
+	uint64 keyed;		 /* frames with a dedup_key, in memory and in the file */
+	PushedKeys keys;
 	FrameFile file;
 	Savepoint *savepoints;
 	int savepoint_count;
@@ -203,7 +207,8 @@ spill()
 			for (; savepoint < buffer.savepoint_count && buffer.savepoints[savepoint].count == buffer.file.count;
 				 savepoint++)
 				buffer.savepoints[savepoint].position = buffer.file.end;
-			frame_file_append(&buffer.file, frames[i]->partition->number, &frames[i]->frame);
+			frame_file_append(&buffer.file, frames[i]->partition->number, &frames[i]->frame,
+							  frames[i]->keyed ? &frames[i]->key_hash : nullptr);
 		}
 	}
 	PG_CATCH();
@@ -248,7 +253,7 @@ note_savepoint()
 			(Savepoint *) (n == 0 ? MemoryContextAlloc(buffer.context, size) : repalloc(buffer.savepoints, size));
 		buffer.savepoint_space = space;
 	}
-	buffer.savepoints[n] = {id, buffer.count, buffer.file.end};
+	buffer.savepoints[n] = {id, buffer.count, buffer.keyed, buffer.file.end};
 	buffer.savepoint_count = n + 1;
 }
 
@@ -282,7 +287,7 @@ push_buffer_partition(Oid tables, const pg_uuid_t *tenant, Name queue_name, Name
 
 void
 push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, const Jsonb *headers, const void *payload,
-				Size payload_size)
+				Size payload_size, const core::Uuid *key_hash)
 {
 	Size headers_size = headers != nullptr ? VARSIZE_ANY_EXHDR(headers) : 0;
 	BufferedFrame *frame;
@@ -295,7 +300,16 @@ push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, co
 		memcpy(bytes, VARDATA_ANY(headers), headers_size);
 	if (payload_size > 0)
 		memcpy(bytes + headers_size, payload, payload_size);
+	frame->number = buffer.count;
 	frame->size = sizeof(BufferedFrame) + headers_size + payload_size;
+	frame->keyed = key_hash != nullptr;
+	if (frame->keyed)
+	{
+		frame->key_hash = *key_hash;
+		buffer.keyed++;
+		pushed_keys_add(&buffer.keys, buffer.context, (Size) setting_push_buffer_size * 1024 / sizeof(PushedKey),
+						partition->number, key_hash, id, frame->number);
+	}
 	frame->frame.message_id = *id;
 	frame->frame.raw = raw;
 	frame->frame.has_headers = headers != nullptr;
@@ -317,6 +331,24 @@ uint64
 push_buffer_count()
 {
 	return buffer.count;
+}
+
+const core::Uuid *
+push_buffer_find_key(const BufferedPartition *partition, const core::Uuid *key_hash)
+{
+	return pushed_keys_find(&buffer.keys, partition->number, key_hash);
+}
+
+uint64
+push_buffer_keyed()
+{
+	return buffer.keyed;
+}
+
+const BufferedFrame *
+push_buffer_last()
+{
+	return buffer.last;
 }
 
 BufferedPartition **
@@ -396,6 +428,8 @@ push_buffer_sub_aborted(SubTransactionId self)
 		frame_file_cut(&buffer.file, buffer.savepoints[n - 1].position, buffer.savepoints[n - 1].count);
 		buffer.count = buffer.file.count;
 	}
+	buffer.keyed = buffer.savepoints[n - 1].keyed;
+	pushed_keys_cut(&buffer.keys, buffer.savepoints[n - 1].count);
 	buffer.savepoint_count = n - 1;
 }
 

@@ -40,16 +40,27 @@ struct BufferedFrame
 	BufferedFrame *previous;			  /* of the whole buffer */
 	BufferedFrame *previous_of_partition; /* of the partition */
 	BufferedPartition *partition;
-	Size size;		   /* of this allocation */
-	core::Frame frame; /* its views point into this allocation */
+	uint64 number;		 /* in the buffer, from 0 */
+	Size size;			 /* of this allocation */
+	bool keyed;			 /* it came with a dedup_key … */
+	core::Uuid key_hash; /* … and this is the key's hash */
+	core::Frame frame;	 /* its views point into this allocation */
 };
 
 /* The partition's place in the buffer, made when it is new. May raise for memory. */
 BufferedPartition *push_buffer_partition(Oid tables, const pg_uuid_t *tenant, Name queue, Name partition);
 
-/* Add a message: copies headers (may be null) and payload. May raise for memory. */
+/*
+ * Add a message: copies headers (may be null) and payload. key_hash: of its dedup_key, null without. May raise for memory.
+ */
 void push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, const Jsonb *headers,
-					 const void *payload, Size payload_size);
+					 const void *payload, Size payload_size, const core::Uuid *key_hash);
+
+/* The message in the buffer that came first with a dedup_key, or null where none is known: see pushed_keys.h. */
+const core::Uuid *push_buffer_find_key(const BufferedPartition *partition, const core::Uuid *key_hash);
+
+/* How many frames in the buffer have a dedup_key. */
+uint64 push_buffer_keyed();
 
 /* Frames in the buffer, in memory and in the file. */
 uint64 push_buffer_count();
@@ -59,6 +70,9 @@ BufferedPartition **push_buffer_sorted(int *count);
 
 /* How many partitions have a number. */
 uint32 push_buffer_partitions();
+
+/* The newest frame in memory, or null. */
+const BufferedFrame *push_buffer_last();
 
 /* Null while everything is in memory. Otherwise the file, into which what was in memory has gone too. May raise. */
 FrameFile *push_buffer_file();

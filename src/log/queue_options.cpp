@@ -132,6 +132,21 @@ compression_option(const JsonbValue *value)
 	pg_unreachable();
 }
 
+/* Is a duplicate an error? Otherwise it is dropped. */
+bool
+dedup_option(const JsonbValue *value)
+{
+	char *text;
+
+	if (value->type != jbvString)
+		raise_option_type("dedup", value, "\"drop\" or \"error\"");
+	text = string_of(value);
+	if (strcmp(text, "drop") != 0 && strcmp(text, "error") != 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("option \"dedup\" has no value \"%s\"", text),
+						errhint("It is \"drop\" or \"error\".")));
+	return text[0] == 'e';
+}
+
 void
 set_option(const char *option, const JsonbValue *value, Datum *values, bool *nulls)
 {
@@ -171,10 +186,23 @@ set_option(const char *option, const JsonbValue *value, Datum *values, bool *nul
 		if (!is_default)
 			datum = Int64GetDatum(duration_option(option, value, 0, deferral_most));
 	}
+	else if (strcmp(option, "dedup_window") == 0)
+	{
+		column = queue_col_dedup_window;
+		if (!is_default)
+			datum = Int64GetDatum(duration_option(option, value, 0, dedup_window_most));
+	}
+	else if (strcmp(option, "dedup") == 0)
+	{
+		column = queue_col_dedup;
+		is_default = is_default || !dedup_option(value);
+		if (!is_default)
+			datum = CStringGetTextDatum("error");
+	}
 	else
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a queue has no option \"%s\"", option),
 						errhint("Options of a log queue: lease_time, max_deliveries, retry_delay, compression, "
-								"delayed_processing, window_buffer.")));
+								"delayed_processing, window_buffer, dedup_window, dedup.")));
 	values[column] = datum;
 	nulls[column] = is_default;
 }
@@ -243,6 +271,8 @@ queue_options_jsonb(const QueueOptions *options)
 				options->compression == 0 ? pstrdup("none") : psprintf("zstd:%d", options->compression));
 	push_string(&state, "delayed_processing", interval_text(options->delayed_processing));
 	push_string(&state, "window_buffer", interval_text(options->window_buffer));
+	push_string(&state, "dedup_window", interval_text(options->dedup_window));
+	push_string(&state, "dedup", pstrdup(options->dedup_error ? "error" : "drop"));
 	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 

@@ -36,6 +36,9 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 	row->values[queue_col_name] = datumCopy(row->values[queue_col_name], false, -1);
 	row->values[queue_col_kind] = datumCopy(row->values[queue_col_kind], false, -1);
 
+	if (!row->nulls[queue_col_dedup])
+		row->values[queue_col_dedup] = datumCopy(row->values[queue_col_dedup], false, -1);
+
 	row->tid = slot->tts_tid;
 	row->queue_id = DatumGetInt64(row->values[queue_col_id]);
 	row->tenant = *DatumGetUUIDP(row->values[queue_col_tenant]);
@@ -54,6 +57,10 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 		row->options.delayed_processing = DatumGetInt64(row->values[queue_col_delayed_processing]);
 	if (!row->nulls[queue_col_window_buffer])
 		row->options.window_buffer = DatumGetInt64(row->values[queue_col_window_buffer]);
+	if (!row->nulls[queue_col_dedup_window])
+		row->options.dedup_window = DatumGetInt64(row->values[queue_col_dedup_window]);
+	if (!row->nulls[queue_col_dedup])
+		row->options.dedup_error = strcmp(TextDatumGetCString(row->values[queue_col_dedup]), "error") == 0;
 }
 
 static bool

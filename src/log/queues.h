@@ -19,15 +19,18 @@ struct QueueOptions
 {
 	int64 lease_time = 30 * USECS_PER_SEC;
 	int32 max_deliveries = 5;
-	int64 retry_delay = retry_exponential; /* or a fixed delay */
-	int32 compression = 3;				   /* zstd level, 0 stores */
-	int64 delayed_processing = 0;		   /* a message is delivered no sooner after its push */
-	int64 window_buffer = 0;			   /* a partition delivers when it was quiet that long */
+	int64 retry_delay = retry_exponential;	   /* or a fixed delay */
+	int32 compression = 3;					   /* zstd level, 0 stores */
+	int64 delayed_processing = 0;			   /* a message is delivered no sooner after its push */
+	int64 window_buffer = 0;				   /* a partition delivers when it was quiet that long */
+	int64 dedup_window = 5 * USECS_PER_MINUTE; /* how long a dedup_key keeps others away; 0: for ever none */
+	bool dedup_error = false;				   /* a duplicate is an error, not dropped */
 };
 
 inline constexpr int64 lease_time_least = USECS_PER_SEC;
 inline constexpr int64 lease_time_most = 12 * USECS_PER_HOUR;
 inline constexpr int64 deferral_most = 7 * USECS_PER_DAY;
+inline constexpr int64 dedup_window_most = 30 * USECS_PER_DAY;
 inline constexpr int64 delay_most = 365 * USECS_PER_DAY;
 
 /* Columns of queen.queues, from 0. */
@@ -44,6 +47,8 @@ enum QueueColumn : int
 	queue_col_compression,
 	queue_col_delayed_processing,
 	queue_col_window_buffer,
+	queue_col_dedup_window,
+	queue_col_dedup,
 	queue_cols,
 };
 

@@ -18,6 +18,8 @@ struct FlushTarget
 	const BufferedPartition *buffered;
 	int64 partition_id;
 	int compression; /* zstd level, 0 stores */
+	int64 dedup_window;
+	bool dedup_error;
 };
 
 /*

@@ -19,6 +19,7 @@ enum class Table : int
 	log_partitions,
 	log_starts,
 	log_segments,
+	log_txns,
 	log_groups,
 	log_consumers,
 	log_cursors,

@@ -30,4 +30,10 @@ uuid_text(const pg_uuid_t *uuid)
 	return DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(uuid)));
 }
 
+const char *
+uuid_text(const core::Uuid &uuid)
+{
+	return DatumGetCString(DirectFunctionCall1(uuid_out, uuid_to_datum(uuid)));
+}
+
 } // namespace queen

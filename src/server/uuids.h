@@ -17,6 +17,7 @@ core::Uuid uuid_from_datum(Datum datum);
 
 /* As uuid_out prints it, palloc'ed. */
 const char *uuid_text(const pg_uuid_t *uuid);
+const char *uuid_text(const core::Uuid &uuid);
 
 } // namespace queen
 

@@ -152,17 +152,13 @@ SELECT attempts(
 
 -- What this version does not have.
 SELECT attempts(
-	$$SELECT queen.push('bad', '1', dedup_key => 'k')$$,
-	$$SELECT queen.push('bad', '1', dedup_key => '')$$,
 	$$SELECT queen.push('bad', '1', delay => '1 s')$$,
 	$$SELECT queen.push('bad', '1', delay => '0')$$,
 	$$SELECT queen.push('bad', '1', deliver_at => now())$$,
 	$$SELECT queen.push('bad', '1', deliver_at => 'infinity')$$,
 	$$SELECT queen.push('bad', '1', deliver_at => '-infinity')$$,
-	$$SELECT queen.push_bytes('bad', '1', dedup_key => 'k')$$,
 	$$SELECT queen.push_bytes('bad', '1', delay => '1 s')$$,
 	$$SELECT queen.push_bytes('bad', '1', deliver_at => 'infinity')$$,
-	$$SELECT queen.push_batch('bad', '[1]', dedup_keys => '["k"]')$$,
 	$$SELECT queen.create_queue('bad', 'work')$$);
 
 -- Nothing of all that left anything, and the lease still holds.

@@ -33,6 +33,17 @@ COMMIT PREPARED 'queen one';
 SELECT pop_all();
 SELECT * FROM blocked;
 
+-- with a dedup_key: others would wait for it
+BEGIN;
+SELECT queen.push('prepared', '"key"', dedup_key => 'k') IS NOT NULL AS pushed;
+PREPARE TRANSACTION 'queen key';
+BEGIN;
+SAVEPOINT a;
+SELECT queen.push('prepared', '"key"', dedup_key => 'k') IS NOT NULL AS pushed;
+ROLLBACK TO a;
+PREPARE TRANSACTION 'queen key';
+ROLLBACK PREPARED 'queen key';
+
 -- rolled back late: a hole
 BEGIN;
 SELECT push_it('4');
