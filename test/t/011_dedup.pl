@@ -15,6 +15,8 @@ my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
 
 $sql->(q{
 	SELECT queen.create_queue('q');
+	-- hardly a window: each push takes its keys over, and meets the others at them
+	SELECT queen.create_queue('busy', options => '{"dedup_window": 0.001}');
 	SELECT queen.create_queue('window', options => '{"dedup_window": 0.2}');
 	CREATE FUNCTION send(queue text, keys int, pushes int) RETURNS void LANGUAGE sql AS $$
 		SELECT count(queen.push(send.queue, to_jsonb(key), partition => 'p' || key % 5, dedup_key => 'k' || key))
@@ -31,6 +33,7 @@ ROLLBACK;
 COMMIT;
 \endif
 SELECT send('window', 30, 12);
+SELECT send('busy', 40, 25);
 SQL
 $script =~ s/\\if :lost = 1/\\set rolls_back :lost = 1\n\\if :rolls_back/;
 finish_load(load($node, '-c 16 -j 2 -t 50', keys => $script), 'no deadlock, no error');
