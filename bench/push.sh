@@ -55,7 +55,7 @@ compare() {
 	run "$script" 1 "$sync" -D message="$message" -t 1 >/dev/null 2>&1 || true
 	PGOPTIONS="-c synchronous_commit=$sync" pgbench -n -M prepared -c 1 -t 20 -f "$dir/$script.sql" -D message="$message" >/dev/null 2>&1
 	size=$(psql -qXAt -c "SELECT round(avg(length(blob)))::int FROM queen.log_segments JOIN queen.log_partitions USING (partition_id)
-		JOIN queen.queues q USING (queue_id) WHERE q.name = '$queue'")
+		JOIN queen.queues q USING (log_id) WHERE q.name = '$queue'")
 	blob="\\x$(head -c "$size" /dev/urandom | od -An -v -tx1 | tr -d ' \n')"
 	: >"$dir/push" && : >"$dir/bare" && : >"$dir/ratio" && : >"$dir/wal"
 	for ((i = 0; i < reps; i++)); do

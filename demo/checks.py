@@ -13,7 +13,7 @@ DEAD = """
 
 EVENTS_IN_LOG = """
 SELECT coalesce(sum(s.end_offset - s.base_offset + 1), 0)
-FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (queue_id)
+FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id)
 WHERE q.name = %(queue)s
 """
 
@@ -42,7 +42,7 @@ LEFT = """
 SELECT count(*)
 FROM (SELECT p.partition_id, g.group_id, (SELECT max(end_offset) FROM queen.log_segments s
                                           WHERE s.partition_id = p.partition_id) AS tail
-      FROM queen.queues q JOIN queen.log_partitions p USING (queue_id) JOIN queen.log_groups g USING (queue_id)
+      FROM queen.queues q JOIN queen.log_partitions p USING (log_id) JOIN queen.log_groups g USING (queue_id)
       WHERE q.name = %(queue)s AND g.name = %(group)s) x
 LEFT JOIN LATERAL (SELECT committed, lease FROM queen.log_cursors c
                    WHERE c.partition_id = x.partition_id AND c.group_id = x.group_id

@@ -16,7 +16,7 @@ FROM demo.{group}
 STORED = """
 SELECT count(*), coalesce(sum(octet_length(s.blob)), 0), pg_table_size('queen.log_segments'),
        pg_indexes_size('queen.log_segments')
-FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (queue_id)
+FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id)
 WHERE q.name = %s
 """
 

@@ -8,10 +8,13 @@ CREATE SEQUENCE queen.queue_ids AS bigint;
 CREATE SEQUENCE queen.partition_ids AS bigint MAXVALUE 68719476735;
 CREATE SEQUENCE queen.group_ids AS bigint MAXVALUE 67108863;
 CREATE SEQUENCE queen.dead_ids AS bigint;
+CREATE SEQUENCE queen.dropped_ids AS bigint;
 
--- One row a queue. Options that are null have their default (src/log/queues.h); durations are microseconds.
+-- One row a queue. Its partitions belong to log_id, which a purge replaces. Options that are null have their default
+-- (src/log/queues.h), -1 is off; durations are microseconds.
 CREATE TABLE queen.queues (
 	queue_id        bigint      NOT NULL PRIMARY KEY,
+	log_id          bigint      NOT NULL,
 	tenant          uuid        NOT NULL,
 	name            text        NOT NULL COLLATE "C",
 	kind            text        NOT NULL COLLATE "C",
@@ -24,26 +27,40 @@ CREATE TABLE queen.queues (
 	window_buffer   bigint,
 	dedup_window    bigint,
 	dedup           text        COLLATE "C",
+	retention       bigint,
+	completed_retention bigint,
+	group_expiry    bigint,
+	dead_retention  bigint,
 	CONSTRAINT queues_tenant_name_key UNIQUE (tenant, name)
 );
 
 -- A partition's static part: never updated after its birth.
 CREATE TABLE queen.log_partitions (
 	partition_id    bigint      NOT NULL PRIMARY KEY,
-	queue_id        bigint      NOT NULL,
+	log_id          bigint      NOT NULL,
 	name            text        NOT NULL COLLATE "C",
 	created_at      timestamptz NOT NULL,
-	CONSTRAINT log_partitions_queue_id_name_key UNIQUE (queue_id, name)
+	CONSTRAINT log_partitions_log_id_name_key UNIQUE (log_id, name)
 );
 -- a queue's partitions in keyset order, for walks that start anywhere
-CREATE INDEX log_partitions_queue_id_partition_id_idx ON queen.log_partitions (queue_id, partition_id);
+CREATE INDEX log_partitions_log_id_partition_id_idx ON queen.log_partitions (log_id, partition_id);
 
 -- The first offset that is retained and the newest created_at that was deleted: absent while nothing ever was.
--- Written under the partition's lock only; the allocator's floor.
+-- Written under the partition's lock only; the allocator's floor. The greatest bigint: the partition was deleted, and
+-- whoever still knows its id must not push to it.
 CREATE TABLE queen.log_starts (
 	partition_id    bigint      NOT NULL PRIMARY KEY,
 	log_start       bigint      NOT NULL,
 	last_created_at timestamptz NOT NULL
+);
+
+-- What is gone for everybody and waits to be cleaned up: logs of dropped and purged queues, deleted partitions.
+CREATE TABLE queen.log_dropped (
+	dropped_id      bigint      NOT NULL PRIMARY KEY,
+	log_id          bigint,                 -- all partitions of this log …
+	partition_id    bigint,                 -- … or this one
+	queue_id        bigint,                 -- of a dropped queue: its dead letters and groups too
+	dropped_at      timestamptz NOT NULL
 );
 
 -- The log itself: insert-only, never updated; no index but the key. The blob is compressed and checksummed by the writer.
@@ -148,6 +165,7 @@ CREATE INDEX dead_letters_message_id_idx ON queen.dead_letters (message_id);
 SELECT pg_catalog.pg_extension_config_dump('queen.queues', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_partitions', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_starts', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_dropped', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_segments', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_txns', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_groups', '');
@@ -158,3 +176,4 @@ SELECT pg_catalog.pg_extension_config_dump('queen.queue_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.partition_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.group_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.dead_ids', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.dropped_ids', '');

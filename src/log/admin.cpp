@@ -143,7 +143,7 @@ queen_list_queues(PG_FUNCTION_ARGS)
 		queue_row_from_slot(scan.slot, &row);
 		values[0] = row.values[queue_col_name];
 		values[1] = row.values[queue_col_kind];
-		values[2] = Int64GetDatum(partition_count(&partitions, row.queue_id));
+		values[2] = Int64GetDatum(partition_count(&partitions, row.log_id));
 		values[3] = queue_options_jsonb(&row.options);
 		values[4] = TimestampTzGetDatum(row.created_at);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);

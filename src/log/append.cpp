@@ -6,10 +6,10 @@
  */
 #include "log/append.h"
 
+#include "log/partition_lock.h"
 #include "server/errors.h"
 #include "server/relations.h"
 #include "server/settings.h"
-#include "server/timed_wait.h"
 
 namespace queen
 {
@@ -25,23 +25,11 @@ enum StartColumn : int
 	col_last_created_at,
 };
 
-/*
- * The class (field 4) of our advisory locks: the SQL functions use 1 and 2, Citus small numbers. Keyed by database and
- * partition id.
- */
-constexpr uint16 partition_lock_class = 0x5153;
-
 struct Floor
 {
 	int64 base;
 	TimestampTz created_at;
 };
-
-void
-lock_partition(void *arg)
-{
-	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
-}
 
 /* The newest segment's end and time, by a dirty look: rows of running transactions count. */
 Floor
@@ -125,16 +113,13 @@ void
 append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, const char *queue_name,
 			   const char *partition_name)
 {
-	LOCKTAG tag;
 	Floor floor;
 	Datum values[segment_cols];
 	bool nulls[segment_cols] = {};
 
 	/* the transaction id is taken before the lock: less to do under it */
 	(void) GetCurrentTransactionId();
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (partition_id >> 32), (uint32) partition_id, partition_lock_class);
-	if (LockAcquire(&tag, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL &&
-		!run_with_timeout(setting_flush_timeout, false, lock_partition, &tag))
+	if (!partition_lock(partition_id))
 		ereport(ERROR,
 				(errcode(errcode_flush_timeout),
 				 errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition_name, queue_name),
@@ -150,7 +135,7 @@ append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob,
 	values[segment_col_created_at] = TimestampTzGetDatum(Max(GetCurrentTimestamp(), floor.created_at));
 	values[segment_col_blob] = blob;
 	table_writer_insert(&appender->writer, values, nulls);
-	LockRelease(&tag, ExclusiveLock, false);
+	partition_unlock(partition_id);
 }
 
 } // namespace queen

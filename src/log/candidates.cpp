@@ -9,9 +9,9 @@ namespace queen
 {
 
 void
-candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition, int64 first)
+candidate_walk_open(CandidateWalk *walk, int64 log_id, const Name *partition, int64 first)
 {
-	walk->queue_id = queue_id;
+	walk->log_id = log_id;
 	walk->next = walk->wrap_first = 1;
 	walk->last = walk->wrap_last = 0;
 	walk->page_context = AllocSetContextCreate(CurrentMemoryContext, "queen candidates", ALLOCSET_DEFAULT_SIZES);
@@ -20,7 +20,7 @@ candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition, 
 	{
 		PartitionRow row;
 
-		if (partition_find(&walk->partitions, queue_id, *partition, &row))
+		if (partition_find(&walk->partitions, log_id, *partition, &row))
 			walk->next = walk->last = row.partition_id;
 	}
 	else
@@ -29,7 +29,7 @@ candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition, 
 		int64 least;
 		int64 greatest;
 
-		if (partition_id_range(&walk->partitions, queue_id, snapshot, &least, &greatest))
+		if (partition_id_range(&walk->partitions, log_id, snapshot, &least, &greatest))
 		{
 			walk->next = first >= least && first <= greatest
 							 ? first
@@ -64,7 +64,7 @@ candidate_walk_page(CandidateWalk *walk)
 			walk->wrap_last = 0;
 		}
 		snapshot = register_latest_snapshot();
-		count = partition_page(&walk->partitions, walk->queue_id, walk->next, walk->last, snapshot, walk->rows,
+		count = partition_page(&walk->partitions, walk->log_id, walk->next, walk->last, snapshot, walk->rows,
 							   candidate_page_size);
 		UnregisterSnapshot(snapshot);
 		walk->next = count == candidate_page_size ? walk->rows[count - 1].partition_id + 1 : walk->last + 1;

@@ -20,7 +20,7 @@ inline constexpr int candidate_page_size = 64;
 struct CandidateWalk
 {
 	PartitionTable partitions;
-	int64 queue_id;
+	int64 log_id;
 	/* what is left to walk: [next, last], then [wrap_first, wrap_last] when it is not empty */
 	int64 next;
 	int64 last;
@@ -35,7 +35,7 @@ struct CandidateWalk
  * Begin a walk; partition may be null for all. first, when not 0, is the id of the partition to begin with instead of a
  * random one.
  */
-void candidate_walk_open(CandidateWalk *walk, int64 queue_id, const Name *partition, int64 first);
+void candidate_walk_open(CandidateWalk *walk, int64 log_id, const Name *partition, int64 first);
 
 /* The next page into walk->page, 0 at the end. The page before is gone. */
 int candidate_walk_page(CandidateWalk *walk);

@@ -225,7 +225,7 @@ dedup_reader_open(DedupReader *reader, const pg_uuid_t *tenant, Name queue, Name
 	queue_table_open(&queues, AccessShareLock);
 	partition_table_open(&partitions, AccessShareLock);
 	reader->open = queue_find(&queues, tenant, queue, &queue_row) &&
-				   partition_find(&partitions, queue_row.queue_id, partition, &partition_row);
+				   partition_find(&partitions, queue_row.log_id, partition, &partition_row);
 	partition_table_close(&partitions);
 	queue_table_close(&queues);
 	reader->window = queue_row.options.dedup_window;

@@ -42,7 +42,7 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool 
 	QueueTable queues;
 	PartitionTable partitions;
 	FlushTarget *targets = (FlushTarget *) palloc0(sizeof(FlushTarget) * (Size) count);
-	int64 *queue_ids = (int64 *) palloc0(sizeof(int64) * (Size) count);
+	int64 *log_ids = (int64 *) palloc0(sizeof(int64) * (Size) count);
 	int last = -1;
 
 	queue_table_open(&queues, RowExclusiveLock);
@@ -56,7 +56,7 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool 
 			continue;
 		if (last >= 0 && sorted[last]->queue == queue)
 		{
-			queue_ids[i] = queue_ids[last];
+			log_ids[i] = log_ids[last];
 			targets[i].compression = targets[last].compression;
 			targets[i].dedup_window = targets[last].dedup_window;
 			targets[i].dedup_error = targets[last].dedup_error;
@@ -69,7 +69,7 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool 
 				queue_ensure(&queues, &queue->tenant, queue->name, queue->may_create, &row);
 			else if (!queue_find(&queues, &queue->tenant, queue->name, &row))
 				refuse_birth("queue", queue->name);
-			queue_ids[i] = row.queue_id;
+			log_ids[i] = row.log_id;
 			targets[i].compression = row.options.compression;
 			targets[i].dedup_window = row.options.dedup_window;
 			targets[i].dedup_error = row.options.dedup_error;
@@ -83,8 +83,8 @@ bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool 
 		if (counts[i] == 0)
 			continue;
 		if (!preparing)
-			partition_ensure(&partitions, queue_ids[i], sorted[i]->name, &row);
-		else if (!partition_find(&partitions, queue_ids[i], sorted[i]->name, &row))
+			partition_ensure(&partitions, log_ids[i], sorted[i]->name, &row);
+		else if (!partition_find(&partitions, log_ids[i], sorted[i]->name, &row))
 			refuse_birth("partition", sorted[i]->name);
 		targets[i].partition_id = row.partition_id;
 	}

@@ -14,7 +14,7 @@ namespace queen
 enum PartitionColumn : int
 {
 	col_partition_id,
-	col_queue_id,
+	col_log_id,
 	col_name,
 	col_created_at,
 	partition_cols,
@@ -24,8 +24,8 @@ void
 partition_table_open(PartitionTable *partitions, LOCKMODE mode)
 {
 	partitions->table = open_table(Table::log_partitions, mode);
-	partitions->by_name = open_index(partitions->table, {col_queue_id + 1, col_name + 1}, mode);
-	partitions->by_queue = open_index(partitions->table, {col_queue_id + 1, col_partition_id + 1}, mode, false);
+	partitions->by_name = open_index(partitions->table, {col_log_id + 1, col_name + 1}, mode);
+	partitions->by_log = open_index(partitions->table, {col_log_id + 1, col_partition_id + 1}, mode, false);
 	partitions->by_id = open_index(partitions->table, {col_partition_id + 1}, mode);
 }
 
@@ -33,7 +33,7 @@ void
 partition_table_close(PartitionTable *partitions)
 {
 	index_close(partitions->by_id, NoLock);
-	index_close(partitions->by_queue, NoLock);
+	index_close(partitions->by_log, NoLock);
 	index_close(partitions->by_name, NoLock);
 	table_close(partitions->table, NoLock);
 }
@@ -47,21 +47,21 @@ row_from_slot(TupleTableSlot *slot, PartitionRow *row)
 }
 
 static void
-key_by_name(IndexScan *scan, int64 queue_id, Name name)
+key_by_name(IndexScan *scan, int64 log_id, Name name)
 {
-	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, queue_id);
+	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, log_id);
 	index_scan_key_text(scan, 2, PointerGetDatum(cstring_to_text_with_len(name.data, name.size)));
 }
 
 bool
-partition_find(PartitionTable *partitions, int64 queue_id, Name name, PartitionRow *row)
+partition_find(PartitionTable *partitions, int64 log_id, Name name, PartitionRow *row)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
 	bool found;
 
 	index_scan_open(&scan, partitions->table, partitions->by_name, snapshot);
-	key_by_name(&scan, queue_id, name);
+	key_by_name(&scan, log_id, name);
 	index_scan_start(&scan);
 	found = index_scan_next(&scan, ForwardScanDirection);
 	if (found)
@@ -90,14 +90,14 @@ partition_find_by_id(PartitionTable *partitions, int64 partition_id, PartitionRo
 }
 
 static void
-insert_partition(PartitionTable *partitions, int64 queue_id, Name name)
+insert_partition(PartitionTable *partitions, int64 log_id, Name name)
 {
 	TableWriter writer;
 	Datum values[partition_cols] = {};
 	bool nulls[partition_cols] = {};
 
 	values[col_partition_id] = Int64GetDatum(next_id(Sequence::partition_ids));
-	values[col_queue_id] = Int64GetDatum(queue_id);
+	values[col_log_id] = Int64GetDatum(log_id);
 	values[col_name] = PointerGetDatum(cstring_to_text_with_len(name.data, name.size));
 	values[col_created_at] = TimestampTzGetDatum(GetCurrentTimestamp());
 	table_writer_open(&writer, partitions->table, partition_cols, true);
@@ -108,9 +108,9 @@ insert_partition(PartitionTable *partitions, int64 queue_id, Name name)
 }
 
 void
-partition_ensure(PartitionTable *partitions, int64 queue_id, Name name, PartitionRow *row)
+partition_ensure(PartitionTable *partitions, int64 log_id, Name name, PartitionRow *row)
 {
-	while (!partition_find(partitions, queue_id, name, row))
+	while (!partition_find(partitions, log_id, name, row))
 	{
 		SnapshotData dirty;
 		IndexScan scan;
@@ -119,23 +119,23 @@ partition_ensure(PartitionTable *partitions, int64 queue_id, Name name, Partitio
 		CHECK_FOR_INTERRUPTS();
 		InitDirtySnapshot(dirty);
 		index_scan_open(&scan, partitions->table, partitions->by_name, &dirty);
-		key_by_name(&scan, queue_id, name);
+		key_by_name(&scan, log_id, name);
 		birth = look_for_birth(&scan, &dirty, true, "partition", name_to_cstring(name));
 		index_scan_close(&scan);
 		if (birth == Birth::absent)
-			insert_partition(partitions, queue_id, name);
+			insert_partition(partitions, log_id, name);
 	}
 }
 
 int
-partition_page(PartitionTable *partitions, int64 queue_id, int64 first, int64 last, Snapshot snapshot,
-			   PartitionRow *rows, int count)
+partition_page(PartitionTable *partitions, int64 log_id, int64 first, int64 last, Snapshot snapshot, PartitionRow *rows,
+			   int count)
 {
 	IndexScan scan;
 	int found = 0;
 
-	index_scan_open(&scan, partitions->table, partitions->by_queue, snapshot);
-	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, queue_id);
+	index_scan_open(&scan, partitions->table, partitions->by_log, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, log_id);
 	index_scan_key_int8(&scan, 2, BTGreaterEqualStrategyNumber, first);
 	index_scan_key_int8(&scan, 2, BTLessEqualStrategyNumber, last);
 	index_scan_start(&scan);
@@ -146,14 +146,14 @@ partition_page(PartitionTable *partitions, int64 queue_id, int64 first, int64 la
 }
 
 int64
-partition_count(PartitionTable *partitions, int64 queue_id)
+partition_count(PartitionTable *partitions, int64 log_id)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
 	int64 count = 0;
 
-	index_scan_open(&scan, partitions->table, partitions->by_queue, snapshot);
-	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, queue_id);
+	index_scan_open(&scan, partitions->table, partitions->by_log, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, log_id);
 	index_scan_start(&scan);
 	while (index_scan_next(&scan, ForwardScanDirection))
 		count++;
@@ -163,14 +163,14 @@ partition_count(PartitionTable *partitions, int64 queue_id)
 }
 
 bool
-partition_id_range(PartitionTable *partitions, int64 queue_id, Snapshot snapshot, int64 *least, int64 *greatest)
+partition_id_range(PartitionTable *partitions, int64 log_id, Snapshot snapshot, int64 *least, int64 *greatest)
 {
 	IndexScan scan;
 	bool isnull;
 	bool found;
 
-	index_scan_open(&scan, partitions->table, partitions->by_queue, snapshot);
-	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, queue_id);
+	index_scan_open(&scan, partitions->table, partitions->by_log, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, log_id);
 	index_scan_start(&scan);
 	found = index_scan_next(&scan, ForwardScanDirection);
 	if (found)

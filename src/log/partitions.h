@@ -15,8 +15,8 @@ namespace queen
 struct PartitionTable
 {
 	Relation table;
-	Relation by_name;  /* (queue_id, name) */
-	Relation by_queue; /* (queue_id, partition_id) */
+	Relation by_name; /* (log_id, name) */
+	Relation by_log;  /* (log_id, partition_id) */
 	Relation by_id;
 };
 
@@ -30,24 +30,24 @@ void partition_table_open(PartitionTable *partitions, LOCKMODE mode);
 void partition_table_close(PartitionTable *partitions);
 
 /* Find with the latest snapshot; false when there is none. */
-bool partition_find(PartitionTable *partitions, int64 queue_id, Name name, PartitionRow *row);
+bool partition_find(PartitionTable *partitions, int64 log_id, Name name, PartitionRow *row);
 bool partition_find_by_id(PartitionTable *partitions, int64 partition_id, PartitionRow *row);
 
 /* Find or bring to life, waiting for a running birth as queue_ensure does. */
-void partition_ensure(PartitionTable *partitions, int64 queue_id, Name name, PartitionRow *row);
+void partition_ensure(PartitionTable *partitions, int64 log_id, Name name, PartitionRow *row);
 
 /*
- * Walk a queue's partitions in id order: up to count rows with first <= partition_id <= last into rows, with the
+ * Walk a log's partitions in id order: up to count rows with first <= partition_id <= last into rows, with the
  * snapshot given (registered). Returns how many there are.
  */
-int partition_page(PartitionTable *partitions, int64 queue_id, int64 first, int64 last, Snapshot snapshot,
+int partition_page(PartitionTable *partitions, int64 log_id, int64 first, int64 last, Snapshot snapshot,
 				   PartitionRow *rows, int count);
 
-/* How many partitions a queue has. */
-int64 partition_count(PartitionTable *partitions, int64 queue_id);
+/* How many partitions a log has. */
+int64 partition_count(PartitionTable *partitions, int64 log_id);
 
-/* Least and greatest partition id of a queue that the snapshot sees; false when it has none. */
-bool partition_id_range(PartitionTable *partitions, int64 queue_id, Snapshot snapshot, int64 *least, int64 *greatest);
+/* Least and greatest partition id of a log that the snapshot sees; false when it has none. */
+bool partition_id_range(PartitionTable *partitions, int64 log_id, Snapshot snapshot, int64 *least, int64 *greatest);
 
 } // namespace queen
 

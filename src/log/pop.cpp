@@ -193,7 +193,7 @@ queen_pop(PG_FUNCTION_ARGS)
 		ClaimRequest request = {&queue, &group, args.lease_time != 0 ? args.lease_time : queue.options.lease_time,
 								args.auto_ack};
 
-		candidate_walk_open(walk, queue.queue_id, args.pinned ? &args.partition : nullptr,
+		candidate_walk_open(walk, queue.log_id, args.pinned ? &args.partition : nullptr,
 							args.pinned ? 0 : remembered_head(&request));
 		claim_candidates(walk, &request, &args, &sink);
 		candidate_walk_close(walk);
@@ -226,7 +226,7 @@ queen_peek(PG_FUNCTION_ARGS)
 		raise_unknown_queue(queue_name);
 	queue_table_close(&queues);
 	partition_table_open(&partitions, AccessShareLock);
-	known = partition_find(&partitions, queue.queue_id, partition_name, &partition);
+	known = partition_find(&partitions, queue.log_id, partition_name, &partition);
 	partition_table_close(&partitions);
 	if (known)
 	{

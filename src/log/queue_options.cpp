@@ -147,12 +147,44 @@ dedup_option(const JsonbValue *value)
 	return text[0] == 'e';
 }
 
+/* A duration, or off. */
+int64
+retention_option(const char *option, const JsonbValue *value)
+{
+	if (value->type == jbvString && strcmp(string_of(value), "off") == 0)
+		return option_off;
+	return duration_option(option, value, 0, retention_most);
+}
+
+struct RetentionOption
+{
+	const char *name;
+	QueueColumn column;
+};
+
+constexpr RetentionOption retention_options[] = {
+	{"retention", queue_col_retention},
+	{"completed_retention", queue_col_completed_retention},
+	{"group_expiry", queue_col_group_expiry},
+	{"dead_retention", queue_col_dead_retention},
+};
+
+const RetentionOption *
+find_retention_option(const char *option)
+{
+	for (const RetentionOption &candidate : retention_options)
+		if (strcmp(candidate.name, option) == 0)
+			return &candidate;
+	return nullptr;
+}
+
 void
 set_option(const char *option, const JsonbValue *value, Datum *values, bool *nulls)
 {
 	QueueColumn column;
 	Datum datum = (Datum) 0;
 	bool is_default = value->type == jbvNull;
+	const RetentionOption *retention = find_retention_option(option);
 
 	if (strcmp(option, "lease_time") == 0)
 	{
@@ -199,12 +231,25 @@ set_option(const char *option, const JsonbValue *value, Datum *values, bool *nul
 		if (!is_default)
 			datum = CStringGetTextDatum("error");
 	}
+	else if (retention != nullptr)
+	{
+		column = retention->column;
+		if (!is_default)
+			datum = Int64GetDatum(retention_option(option, value));
+	}
 	else
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a queue has no option \"%s\"", option),
 						errhint("Options of a log queue: lease_time, max_deliveries, retry_delay, compression, "
-								"delayed_processing, window_buffer, dedup_window, dedup.")));
+								"delayed_processing, window_buffer, dedup_window, dedup, retention, "
+								"completed_retention, group_expiry, dead_retention.")));
 	values[column] = datum;
 	nulls[column] = is_default;
+}
+
+char *
+retention_text(int64 duration)
+{
+	return duration == option_off ? pstrdup("off") : interval_text(duration);
 }
 
 void
@@ -273,6 +318,10 @@ queue_options_jsonb(const QueueOptions *options)
 	push_string(&state, "window_buffer", interval_text(options->window_buffer));
 	push_string(&state, "dedup_window", interval_text(options->dedup_window));
 	push_string(&state, "dedup", pstrdup(options->dedup_error ? "error" : "drop"));
+	push_string(&state, "retention", retention_text(options->retention));
+	push_string(&state, "completed_retention", retention_text(options->completed_retention));
+	push_string(&state, "group_expiry", retention_text(options->group_expiry));
+	push_string(&state, "dead_retention", retention_text(options->dead_retention));
 	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 

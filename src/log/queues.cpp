@@ -41,6 +41,7 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 
 	row->tid = slot->tts_tid;
 	row->queue_id = DatumGetInt64(row->values[queue_col_id]);
+	row->log_id = DatumGetInt64(row->values[queue_col_log_id]);
 	row->tenant = *DatumGetUUIDP(row->values[queue_col_tenant]);
 	row->name = TextDatumGetCString(row->values[queue_col_name]);
 	row->created_at = DatumGetTimestampTz(row->values[queue_col_created_at]);
@@ -61,6 +62,14 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 		row->options.dedup_window = DatumGetInt64(row->values[queue_col_dedup_window]);
 	if (!row->nulls[queue_col_dedup])
 		row->options.dedup_error = strcmp(TextDatumGetCString(row->values[queue_col_dedup]), "error") == 0;
+	if (!row->nulls[queue_col_retention])
+		row->options.retention = DatumGetInt64(row->values[queue_col_retention]);
+	if (!row->nulls[queue_col_completed_retention])
+		row->options.completed_retention = DatumGetInt64(row->values[queue_col_completed_retention]);
+	if (!row->nulls[queue_col_group_expiry])
+		row->options.group_expiry = DatumGetInt64(row->values[queue_col_group_expiry]);
+	if (!row->nulls[queue_col_dead_retention])
+		row->options.dead_retention = DatumGetInt64(row->values[queue_col_dead_retention]);
 }
 
 static bool
@@ -128,7 +137,7 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 	bool nulls[queue_cols];
 
 	memset(nulls, true, sizeof(nulls));
-	values[queue_col_id] = Int64GetDatum(next_id(Sequence::queue_ids));
+	values[queue_col_id] = values[queue_col_log_id] = Int64GetDatum(next_id(Sequence::queue_ids));
 	values[queue_col_tenant] = UUIDPGetDatum(tenant);
 	values[queue_col_name] = PointerGetDatum(cstring_to_text_with_len(name.data, name.size));
 	values[queue_col_kind] = CStringGetTextDatum("log");

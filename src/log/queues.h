@@ -13,6 +13,7 @@ namespace queen
 {
 
 inline constexpr int64 retry_exponential = -1;
+inline constexpr int64 option_off = -1;
 
 /* Options in force: a null column is its default. Durations in microseconds. */
 struct QueueOptions
@@ -25,18 +26,24 @@ struct QueueOptions
 	int64 window_buffer = 0;				   /* a partition delivers when it was quiet that long */
 	int64 dedup_window = 5 * USECS_PER_MINUTE; /* how long a dedup_key keeps others away; 0: for ever none */
 	bool dedup_error = false;				   /* a duplicate is an error, not dropped */
+	int64 retention = option_off;			   /* messages older than this go, consumed or not */
+	int64 completed_retention = USECS_PER_DAY; /* older ones go when every group has passed them */
+	int64 group_expiry = option_off;		   /* a group that was idle that long keeps nothing */
+	int64 dead_retention = 14 * USECS_PER_DAY; /* dead letters older than this go */
 };
 
 inline constexpr int64 lease_time_least = USECS_PER_SEC;
 inline constexpr int64 lease_time_most = 12 * USECS_PER_HOUR;
 inline constexpr int64 deferral_most = 7 * USECS_PER_DAY;
 inline constexpr int64 dedup_window_most = 30 * USECS_PER_DAY;
+inline constexpr int64 retention_most = 3650 * USECS_PER_DAY;
 inline constexpr int64 delay_most = 365 * USECS_PER_DAY;
 
 /* Columns of queen.queues, from 0. */
 enum QueueColumn : int
 {
 	queue_col_id,
+	queue_col_log_id,
 	queue_col_tenant,
 	queue_col_name,
 	queue_col_kind,
@@ -49,12 +56,17 @@ enum QueueColumn : int
 	queue_col_window_buffer,
 	queue_col_dedup_window,
 	queue_col_dedup,
+	queue_col_retention,
+	queue_col_completed_retention,
+	queue_col_group_expiry,
+	queue_col_dead_retention,
 	queue_cols,
 };
 
 struct QueueRow
 {
 	int64 queue_id;
+	int64 log_id; /* its partitions belong to */
 	pg_uuid_t tenant;
 	char *name; /* palloc'ed */
 	TimestampTz created_at;

@@ -18,6 +18,7 @@ enum class Table : int
 	queues,
 	log_partitions,
 	log_starts,
+	log_dropped,
 	log_segments,
 	log_txns,
 	log_groups,
@@ -33,6 +34,7 @@ enum class Sequence : int
 	partition_ids,
 	group_ids,
 	dead_ids,
+	dropped_ids,
 	count,
 };
 

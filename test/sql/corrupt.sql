@@ -11,7 +11,7 @@ DECLARE
 	n int;
 BEGIN
 	EXECUTE format('UPDATE queen.log_segments s SET blob = %s, end_offset = end_offset + %s
-		FROM queen.log_partitions p JOIN queen.queues q USING (queue_id)
+		FROM queen.log_partitions p JOIN queen.queues q USING (log_id)
 		WHERE q.name = ''corrupt'' AND p.name = %L AND s.partition_id = p.partition_id AND s.base_offset = %s', new_blob, end_by, of_partition, at_base);
 	GET DIAGNOSTICS n = ROW_COUNT;
 	RETURN of_partition || ': ' || n;
@@ -90,7 +90,7 @@ SELECT count(*) FROM queen.peek('corrupt', 'fine', max_messages => 100);
 -- nothing.
 SELECT count(queen.push('corrupt wide', to_jsonb(n), 'p' || n)) FROM generate_series(1, 5) n;
 UPDATE queen.log_segments s SET blob = substr(blob, 1, 20)
-FROM queen.log_partitions p JOIN queen.queues q USING (queue_id) WHERE p.partition_id = s.partition_id AND q.name = 'corrupt wide' AND p.name = 'p3';
+FROM queen.log_partitions p JOIN queen.queues q USING (log_id) WHERE p.partition_id = s.partition_id AND q.name = 'corrupt wide' AND p.name = 'p3';
 CREATE FUNCTION pop_wide() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN count(*) FROM queen.pop('corrupt wide', max_messages => 100, max_partitions => 100, auto_ack => true);

@@ -7,15 +7,15 @@
 -- what was pushed, in order, and how many keys are known
 CREATE FUNCTION log_of(queue text) RETURNS text LANGUAGE sql AS $$
 	SELECT string_agg(p.name || '/' || m.msg_offset || '=' || m.message, ' ' ORDER BY p.name COLLATE "C", m.msg_offset)
-	FROM queen.queues q JOIN queen.log_partitions p USING (queue_id), queen.peek(q.name, p.name, max_messages => 1000) m WHERE q.name = log_of.queue
+	FROM queen.queues q JOIN queen.log_partitions p USING (log_id), queen.peek(q.name, p.name, max_messages => 1000) m WHERE q.name = log_of.queue
 $$;
 CREATE FUNCTION keys_of(queue text) RETURNS bigint LANGUAGE sql AS $$
-	SELECT count(*) FROM queen.queues q JOIN queen.log_partitions p USING (queue_id) JOIN queen.log_txns USING (partition_id) WHERE q.name = keys_of.queue
+	SELECT count(*) FROM queen.queues q JOIN queen.log_partitions p USING (log_id) JOIN queen.log_txns USING (partition_id) WHERE q.name = keys_of.queue
 $$;
 -- time passes for the keys of a queue
 CREATE FUNCTION grow_older(of_queue text, amount interval) RETURNS void LANGUAGE sql AS $$
 	UPDATE queen.log_txns t SET pushed_at = t.pushed_at - amount
-	FROM queen.log_partitions p JOIN queen.queues q USING (queue_id) WHERE p.partition_id = t.partition_id AND q.name = of_queue
+	FROM queen.log_partitions p JOIN queen.queues q USING (log_id) WHERE p.partition_id = t.partition_id AND q.name = of_queue
 $$;
 
 -- drop, the default: silently, and the answer is the original's id

@@ -7,7 +7,7 @@
 -- Time passes for what is in the log of a queue: as if its messages had been pushed that much earlier.
 CREATE FUNCTION grow_older(of_queue text, amount interval) RETURNS void LANGUAGE sql AS $$
 	UPDATE queen.log_segments s SET created_at = s.created_at - amount
-	FROM queen.log_partitions p JOIN queen.queues q USING (queue_id) WHERE p.partition_id = s.partition_id AND q.name = of_queue
+	FROM queen.log_partitions p JOIN queen.queues q USING (log_id) WHERE p.partition_id = s.partition_id AND q.name = of_queue
 $$;
 CREATE FUNCTION push_it(queue text, message jsonb, partition text DEFAULT 'Default') RETURNS bool LANGUAGE sql AS $$
 	SELECT queen.push(push_it.queue, message, push_it.partition) IS NOT NULL

@@ -170,7 +170,7 @@ SELECT stored('pop work next');
 SELECT count(queen.push('pop hole', to_jsonb(i))) FROM generate_series(0, 1) i;
 SELECT count(queen.push('pop hole', to_jsonb(i))) FROM generate_series(2, 3) i;
 SELECT count(queen.push('pop hole', to_jsonb(i))) FROM generate_series(4, 5) i;
-DELETE FROM queen.log_segments s USING queen.log_partitions p JOIN queen.queues q USING (queue_id)
+DELETE FROM queen.log_segments s USING queen.log_partitions p JOIN queen.queues q USING (log_id)
 WHERE q.name = 'pop hole' AND s.partition_id = p.partition_id AND s.base_offset = 2;
 SELECT msg_offset FROM take('pop hole', max_messages => 3);
 SELECT queen.ack(lease(), 3);

@@ -92,7 +92,7 @@ SELECT array_agg(message) FROM queen.pop('push peek', max_messages => 3);
 SELECT count(queen.push('push hole', to_jsonb(i))) FROM generate_series(0, 1) i;
 SELECT count(queen.push('push hole', to_jsonb(i))) FROM generate_series(2, 3) i;
 SELECT count(queen.push('push hole', to_jsonb(i))) FROM generate_series(4, 5) i;
-DELETE FROM queen.log_segments s USING queen.log_partitions p JOIN queen.queues q USING (queue_id)
+DELETE FROM queen.log_segments s USING queen.log_partitions p JOIN queen.queues q USING (log_id)
 WHERE q.name = 'push hole' AND s.partition_id = p.partition_id AND s.base_offset = 2;
 SELECT stored('push hole');
 SELECT array_agg(msg_offset) FROM queen.peek('push hole', from_offset => 2, max_messages => 1);

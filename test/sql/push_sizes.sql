@@ -8,7 +8,7 @@
 CREATE FUNCTION segments(of_queue text, of_partition text DEFAULT 'Default') RETURNS TABLE (base_offset bigint, messages bigint, stored_size int)
 LANGUAGE sql AS $$
 	SELECT s.base_offset, s.end_offset - s.base_offset + 1, length(s.blob)
-	FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (queue_id)
+	FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id)
 	WHERE q.name = of_queue AND p.name = of_partition ORDER BY 1
 $$;
 -- Bytes that do not compress, always the same.

@@ -19,7 +19,7 @@ ROLLBACK;
 SELECT count(*) FROM queen.list_queues() WHERE queue = 'txn';
 BEGIN;
 SELECT add('2');
-SELECT count(*) FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (queue_id) WHERE q.name = 'txn';
+SELECT count(*) FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'txn';
 COMMIT;
 SELECT stored('txn');
 BEGIN;

@@ -26,7 +26,7 @@ SELECT * FROM summary('one');
 SELECT push_some('several', 1, 5000, 3);
 SELECT * FROM summary('several');
 SELECT q.name, count(*) AS segments
-FROM queen.log_segments JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (queue_id)
+FROM queen.log_segments JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id)
 WHERE q.name IN ('one', 'several') GROUP BY 1 ORDER BY 1;
 
 -- a rolled back savepoint cuts the file back, wherever it began: in memory, at the file's end, inside what is on disk

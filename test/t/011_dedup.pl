@@ -42,7 +42,7 @@ is($sql->(q{SELECT count(*) FROM (SELECT 1 FROM generate_series(0, 4) p, queen.p
 	'0', 'each key is there once');
 cmp_ok($sql->(q{SELECT count(*) FROM generate_series(0, 4) p, queen.peek('q', 'p' || p, max_messages => 100000)}), '>', 9000, 'and most were pushed');
 is($sql->(q{
-	SELECT count(*) FROM queen.log_txns t JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (queue_id)
+	SELECT count(*) FROM queen.log_txns t JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id)
 	WHERE q.name = 'q' AND NOT EXISTS (SELECT FROM queen.peek('q', p.name, max_messages => 100000) m WHERE m.message_id = t.message_id)}),
 	'0', 'the owner of each key is in the log');
 is($sql->('SELECT count(*) FROM (SELECT 1 FROM queen.log_txns GROUP BY partition_id, key_hash HAVING count(*) > 1) d'), '0', 'one row for each key');

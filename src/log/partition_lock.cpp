@@ -1,0 +1,57 @@
+/*
+ * partition_lock.cpp: a partition's heavyweight lock. See partition_lock.h.
+ *
+ * Raises when a wait is cancelled. Runs in backends and workers.
+ */
+#include "log/partition_lock.h"
+
+#include "server/settings.h"
+#include "server/timed_wait.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/*
+ * The class (field 4) of our advisory locks: the SQL functions use 1 and 2, Citus small numbers. Keyed by database and
+ * partition id.
+ */
+constexpr uint16 partition_lock_class = 0x5153;
+
+LOCKTAG
+tag_of(int64 partition_id)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (partition_id >> 32), (uint32) partition_id, partition_lock_class);
+	return tag;
+}
+
+void
+acquire(void *arg)
+{
+	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
+}
+
+} // namespace
+
+bool
+partition_lock(int64 partition_id)
+{
+	LOCKTAG tag = tag_of(partition_id);
+
+	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL ||
+		   run_with_timeout(setting_flush_timeout, false, acquire, &tag);
+}
+
+void
+partition_unlock(int64 partition_id)
+{
+	LOCKTAG tag = tag_of(partition_id);
+
+	LockRelease(&tag, ExclusiveLock, false);
+}
+
+} // namespace queen

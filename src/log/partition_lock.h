@@ -1,0 +1,21 @@
+/*
+ * partition_lock.h: a partition's heavyweight lock: who appends, deletes segments, or moves a cursor back, one at a time.
+ */
+#ifndef QUEEN_LOG_PARTITION_LOCK_H
+#define QUEEN_LOG_PARTITION_LOCK_H
+
+#include "server/pg.h"
+
+namespace queen
+{
+
+/*
+ * Take it, waiting at most queen.flush_timeout: false when that is over. The transaction's end releases it, if
+ * partition_unlock does not before.
+ */
+bool partition_lock(int64 partition_id);
+void partition_unlock(int64 partition_id);
+
+} // namespace queen
+
+#endif
