@@ -17,12 +17,12 @@ constexpr int name_count = table_count + sequence_count;
 
 /* in the order of the two enums */
 constexpr const char *const names[name_count] = {
-	"queues",	   "log_partitions", "log_starts", "log_segments",	"log_groups", "log_consumers",
+	"queues",	   "log_partitions", "log_starts", "log_segments",	"log_groups", "log_retired_groups", "log_consumers",
 	"log_cursors", "dead_letters",	 "queue_ids",  "partition_ids", "group_ids",  "dead_ids",
 };
 
 /* columns that this library knows, in the order of enum class Table; more may follow, see check_columns */
-constexpr int known_columns[table_count] = {11, 4, 3, 5, 5, 3, 15, 17};
+constexpr int known_columns[table_count] = {12, 4, 3, 5, 8, 4, 3, 15, 17};
 
 constinit Oid oids[name_count] = {};
 constinit bool oids_valid = false;

@@ -20,6 +20,7 @@ enum class Table : int
 	log_starts,
 	log_segments,
 	log_groups,
+	log_retired_groups,
 	log_consumers,
 	log_cursors,
 	dead_letters,
