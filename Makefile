@@ -81,6 +81,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/10_tables.sql \
 	sql/20_types.sql \
 	sql/30_admin.sql \
+	sql/35_groups.sql \
 	sql/40_push.sql \
 	sql/50_pop.sql \
 	sql/60_ack.sql \

@@ -31,6 +31,7 @@ CREATE TABLE queen.queues (
 	completed_retention bigint,
 	group_expiry    bigint,
 	dead_retention  bigint,
+	paused          boolean     NOT NULL,
 	CONSTRAINT queues_tenant_name_key UNIQUE (tenant, name)
 );
 
@@ -101,7 +102,19 @@ CREATE TABLE queen.log_groups (
 	queue_id        bigint      NOT NULL,
 	name            text        NOT NULL COLLATE "C",
 	created_at      timestamptz NOT NULL,
+	start_at        timestamptz,            -- where it starts in a partition without a cursor; null: at the beginning
+	paused          boolean     NOT NULL,
+	active_at       timestamptz NOT NULL,   -- its last pop, to the minute
 	CONSTRAINT log_groups_queue_id_name_key UNIQUE (queue_id, name)
+);
+ALTER TABLE queen.log_groups SET (fillfactor = 50);
+
+-- Groups that were unsubscribed: their cursors are deleted in bounded pieces, partition by partition, then this row.
+CREATE TABLE queen.log_retired_groups (
+	group_id        bigint      NOT NULL PRIMARY KEY,
+	log_id          bigint      NOT NULL,
+	retired_at      timestamptz NOT NULL,
+	next_partition  bigint                  -- null: not begun
 );
 
 -- A group's cursor in a partition is an era table (src/server/era_table.README.md): this insert-only row says that the
@@ -169,6 +182,7 @@ SELECT pg_catalog.pg_extension_config_dump('queen.log_dropped', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_segments', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_txns', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_groups', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_retired_groups', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_consumers', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_cursors', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.dead_letters', '');

@@ -17,14 +17,6 @@ namespace queen
 namespace
 {
 
-/* Column of queen.log_starts, from 0. */
-enum StartColumn : int
-{
-	col_partition_id,
-	col_log_start,
-	col_last_created_at,
-};
-
 struct Floor
 {
 	int64 base;
@@ -69,8 +61,8 @@ raise_to_log_start(Appender *appender, int64 partition_id, Floor *floor)
 	if (index_scan_next(scan, ForwardScanDirection))
 	{
 		bool isnull;
-		int64 log_start = DatumGetInt64(slot_getattr(scan->slot, col_log_start + 1, &isnull));
-		TimestampTz created_at = DatumGetTimestampTz(slot_getattr(scan->slot, col_last_created_at + 1, &isnull));
+		int64 log_start = DatumGetInt64(slot_getattr(scan->slot, start_col_log_start + 1, &isnull));
+		TimestampTz created_at = DatumGetTimestampTz(slot_getattr(scan->slot, start_col_last_created_at + 1, &isnull));
 
 		floor->base = Max(floor->base, log_start);
 		floor->created_at = Max(floor->created_at, created_at);
@@ -86,7 +78,7 @@ void
 appender_open(Appender *appender)
 {
 	appender->starts = open_table(Table::log_starts, RowExclusiveLock);
-	appender->starts_index = open_index(appender->starts, {col_partition_id + 1}, AccessShareLock);
+	appender->starts_index = open_index(appender->starts, {start_col_partition_id + 1}, AccessShareLock);
 	appender->segments = open_table(Table::log_segments, RowExclusiveLock);
 	appender->segments_index =
 		open_index(appender->segments, {segment_col_partition_id + 1, segment_col_base_offset + 1}, RowExclusiveLock);

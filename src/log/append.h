@@ -22,6 +22,14 @@ enum SegmentColumn : int
 	segment_cols,
 };
 
+/* Columns of queen.log_starts, from 0. */
+enum StartColumn : int
+{
+	start_col_partition_id,
+	start_col_log_start,
+	start_col_last_created_at,
+};
+
 /* A bigint column of a segment's row. */
 inline int64
 segment_int8(TupleTableSlot *slot, SegmentColumn column)

@@ -48,6 +48,30 @@ not_before(Claim *claim, TimestampTz until)
 	return give_up(claim, Verdict::leased);
 }
 
+/* First contact: the group stands at its start. */
+Look
+look_at_start(Claim *claim, Snapshot snapshot)
+{
+	ClaimTables *tables = claim->tables;
+	const GroupRow *group = claim->request->group;
+	const int64 partition_id = claim->candidate->partition_id;
+	PartitionEnds ends;
+
+	claim->is_new = true;
+	if (!tables->positions_open)
+	{
+		log_positions_open(&tables->positions, &tables->segments, &tables->cursors);
+		tables->positions_open = true;
+	}
+	log_ends(&tables->positions, partition_id, snapshot, &ends);
+	/* an idle partition is met at each walk: its messages of before the start are told from the newest alone */
+	if (group->has_start && (!ends.any || ends.newest_at < group->start_at) &&
+		log_surely_empty_after(&tables->segments, partition_id, ends.last))
+		return give_up(claim, Verdict::empty);
+	claim->cursor.committed = group_start_in(&tables->positions, partition_id, group, &ends, snapshot, true);
+	return Look::take;
+}
+
 /* Read the cursor and decide from it alone whether the partition is available. */
 Look
 look_at_cursor(Claim *claim, Snapshot snapshot)
@@ -64,9 +88,7 @@ look_at_cursor(Claim *claim, Snapshot snapshot)
 		case EraSeek::stale:
 			return Look::again;
 		case EraSeek::absent:
-			/* a group without a cursor stands at its start */
-			claim->is_new = true;
-			return Look::take;
+			return look_at_start(claim, snapshot);
 		case EraSeek::found:
 			break;
 	}
@@ -325,6 +347,7 @@ claim_tables_open(ClaimTables *tables)
 {
 	tables->context = CurrentMemoryContext;
 	tables->damage = {};
+	tables->positions_open = false;
 	segment_table_open(&tables->segments);
 	era_open(&tables->cursors, &cursor_table);
 }
@@ -332,6 +355,8 @@ claim_tables_open(ClaimTables *tables)
 void
 claim_tables_close(ClaimTables *tables)
 {
+	if (tables->positions_open)
+		log_positions_close(&tables->positions);
 	era_close(&tables->cursors);
 	segment_table_close(&tables->segments);
 }

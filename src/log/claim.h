@@ -10,6 +10,7 @@
 #include "log/groups.h"
 #include "log/log_reader.h"
 #include "log/messages.h"
+#include "log/positions.h"
 #include "log/queues.h"
 #include "server/pg.h"
 
@@ -52,6 +53,8 @@ struct ClaimTables
 {
 	EraHandle cursors;
 	SegmentTable segments;
+	LogPositions positions; /* opened by the first contact with a partition */
+	bool positions_open;
 	MemoryContext context;
 	SegmentFrames damage; /* trouble says what the first was that a claim met, see segment_frames_check */
 };

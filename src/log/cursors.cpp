@@ -111,6 +111,45 @@ cursor_store(EraHandle *handle, const Cursor *cursor)
 		v[col_last_error] = PointerGetDatum(cursor->last_error);
 }
 
+int64
+cursors_furthest(const EraHandle *handle, int64 partition_id, Snapshot snapshot)
+{
+	int64 furthest = -1;
+	int64 group_below = PG_INT64_MAX;
+	IndexScan scan;
+
+	index_scan_open(&scan, handle->state, handle->state_index, snapshot);
+	for (;;)
+	{
+		bool isnull;
+
+		/* the newest era of the next lower group: its dead versions lie behind it, and are not met */
+		index_scan_reset_keys(&scan);
+		index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
+		index_scan_key_int8(&scan, 2, BTLessStrategyNumber, group_below);
+		index_scan_start(&scan);
+		if (!index_scan_next(&scan, BackwardScanDirection))
+			break;
+		group_below = DatumGetInt64(slot_getattr(scan.slot, col_group_id + 1, &isnull));
+		furthest = Max(furthest, DatumGetInt64(slot_getattr(scan.slot, col_committed + 1, &isnull)));
+	}
+	index_scan_close(&scan);
+	return furthest;
+}
+
+void
+cursor_move(Cursor *cursor, int64 offset)
+{
+	const bool has_last_lease = cursor->has_last_lease;
+	const core::Uuid last_lease = cursor->last_lease;
+
+	*cursor = {};
+	cursor->committed = offset;
+	/* an ack that is repeated is still recognized */
+	cursor->has_last_lease = has_last_lease;
+	cursor->last_lease = last_lease;
+}
+
 int32
 cursor_deliveries(const Cursor *cursor, int64 offset)
 {

@@ -41,6 +41,15 @@ void cursor_read_slot(TupleTableSlot *slot, int64 *keys, Cursor *cursor);
 /* Put a cursor into the handle's values, for era_update or era_insert_state. */
 void cursor_store(EraHandle *handle, const Cursor *cursor);
 
+/*
+ * The greatest committed of all groups' cursors in a partition, -1 without one: nothing up to there can still become
+ * visible. handle may be open to read.
+ */
+int64 cursors_furthest(const EraHandle *handle, int64 partition_id, Snapshot snapshot);
+
+/* Stand behind offset as if nothing had been delivered from there on: no lease, no count, not blocked. */
+void cursor_move(Cursor *cursor, int64 offset);
+
 /* How often the message at offset, the first that is not completed, was delivered and not completed. */
 int32 cursor_deliveries(const Cursor *cursor, int64 offset);
 

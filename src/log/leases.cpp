@@ -33,7 +33,7 @@ raise_unknown(const pg_uuid_t *lease)
 	ereport(
 		ERROR,
 		(errcode(errcode_lease_lost), errmsg("lease %s is lost", uuid_text(lease)),
-		 errdetail("No consumer group of this tenant has it."),
+		 errdetail("No consumer group of this tenant has it: it was never given, or its group was unsubscribed."),
 		 errhint("Pass the lease column of the messages that queen.pop() returned, to the same database and tenant.")));
 	pg_unreachable();
 }
@@ -125,8 +125,8 @@ lease_open(HeldLease *held, const pg_uuid_t *lease)
 			{
 				if (cursor->has_last_lease && cursor->last_lease == uuid)
 					return LeaseState::completed;
-				raise_lost(lease,
-						   "Its messages were given back, or taken by another consumer after its time was over.");
+				raise_lost(lease, "Its messages were given back, or taken by another consumer after its time was over, "
+								  "or a seek moved the group.");
 			}
 			if (lock_in_lease_time(held, lease) == EraLock::ok)
 				return LeaseState::held;

@@ -187,7 +187,11 @@ queen_pop(PG_FUNCTION_ARGS)
 	known = queue_find(&queues, setting_tenant(), args.queue, &queue);
 	queue_table_close(&queues);
 	/* an unknown queue is no error: its first push may be under way */
-	if (known && group_find_or_subscribe(setting_tenant(), queue.queue_id, args.group, &group) == GroupFind::found)
+	known = known && group_find_or_subscribe(setting_tenant(), queue.queue_id, args.group, &group) == GroupFind::found;
+	/* who asks in vain is active too */
+	if (known)
+		group_touch(&group);
+	if (known && !queue.paused && !group.paused)
 	{
 		CandidateWalk *walk = (CandidateWalk *) palloc(sizeof(CandidateWalk));
 		ClaimRequest request = {&queue, &group, args.lease_time != 0 ? args.lease_time : queue.options.lease_time,

@@ -70,6 +70,7 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 		row->options.group_expiry = DatumGetInt64(row->values[queue_col_group_expiry]);
 	if (!row->nulls[queue_col_dead_retention])
 		row->options.dead_retention = DatumGetInt64(row->values[queue_col_dead_retention]);
+	row->paused = DatumGetBool(row->values[queue_col_paused]);
 }
 
 static bool
@@ -142,8 +143,10 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 	values[queue_col_name] = PointerGetDatum(cstring_to_text_with_len(name.data, name.size));
 	values[queue_col_kind] = CStringGetTextDatum("log");
 	values[queue_col_created_at] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[queue_col_paused] = BoolGetDatum(false);
 	for (int i = queue_col_id; i <= queue_col_created_at; i++)
 		nulls[i] = false;
+	nulls[queue_col_paused] = false;
 	table_writer_open(&writer, queues->table, queue_cols, true);
 	/* false, somebody was quicker: the caller looks again */
 	(void) table_writer_insert_unless_exists(&writer, values, nulls);
@@ -173,40 +176,62 @@ queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_cr
 	}
 }
 
-/* One attempt to change the options; false when the row changed meanwhile. */
-static bool
-try_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jsonb *options, QueueRow *row)
+/* Find the queue and lock its row, waiting for whoever changes it. */
+static void
+lock_by_name(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
-	Snapshot snapshot = register_latest_snapshot();
-	IndexScan scan;
-	bool done;
+	bool locked = false;
 
-	index_scan_open(&scan, queues->table, queues->by_name, snapshot);
-	key_by_name(&scan, tenant, name);
-	if (!fetch_one(&scan, row))
-		raise_unknown_queue(name);
-	done = lock_row(queues->table, &row->tid, snapshot, true) == TM_Ok;
-	if (done)
+	while (!locked)
 	{
-		TableWriter writer;
+		Snapshot snapshot = register_latest_snapshot();
+		IndexScan scan;
 
-		queue_options_merge(options, row->values, row->nulls);
-		table_writer_open(&writer, queues->table, queue_cols, false);
-		table_writer_update(&writer, &row->tid, row->values, row->nulls);
-		table_writer_close(&writer);
+		CHECK_FOR_INTERRUPTS();
+		index_scan_open(&scan, queues->table, queues->by_name, snapshot);
+		key_by_name(&scan, tenant, name);
+		if (!fetch_one(&scan, row))
+			raise_unknown_queue(name);
+		locked = lock_row(queues->table, &row->tid, snapshot, true) == TM_Ok;
+		index_scan_close(&scan);
+		UnregisterSnapshot(snapshot);
 	}
-	index_scan_close(&scan);
-	UnregisterSnapshot(snapshot);
-	return done;
+}
+
+/* Write the values of a row that is locked. */
+static void
+write_locked(QueueTable *queues, QueueRow *row)
+{
+	TableWriter writer;
+
+	table_writer_open(&writer, queues->table, queue_cols, false);
+	table_writer_update(&writer, &row->tid, row->values, row->nulls);
+	table_writer_close(&writer);
 }
 
 void
 queue_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jsonb *options, QueueRow *row)
 {
-	while (!try_configure(queues, tenant, name, options, row))
-		CHECK_FOR_INTERRUPTS();
+	lock_by_name(queues, tenant, name, row);
+	queue_options_merge(options, row->values, row->nulls);
+	write_locked(queues, row);
 	if (!queue_find(queues, tenant, name, row))
 		raise_unknown_queue(name);
+}
+
+bool
+queue_set_paused(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool paused)
+{
+	QueueRow row;
+
+	lock_by_name(queues, tenant, name, &row);
+	if (row.paused == paused)
+		return false;
+	row.values[queue_col_paused] = BoolGetDatum(paused);
+	write_locked(queues, &row);
+	/* what a backend remembers of a queue is void when its row changes */
+	CacheInvalidateRelcache(queues->table);
+	return true;
 }
 
 } // namespace queen

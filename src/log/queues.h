@@ -60,6 +60,7 @@ enum QueueColumn : int
 	queue_col_completed_retention,
 	queue_col_group_expiry,
 	queue_col_dead_retention,
+	queue_col_paused,
 	queue_cols,
 };
 
@@ -71,6 +72,7 @@ struct QueueRow
 	char *name; /* palloc'ed */
 	TimestampTz created_at;
 	QueueOptions options;
+	bool paused;
 	ItemPointerData tid;
 	Datum values[queue_cols]; /* copies: they outlive the scan */
 	bool nulls[queue_cols];
@@ -105,6 +107,9 @@ void queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool m
  * when the queue is not there.
  */
 void queue_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jsonb *options, QueueRow *row);
+
+/* Pause or resume a queue, waiting as queue_configure does; was it otherwise before? 42704 when it is not there. */
+bool queue_set_paused(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool paused);
 
 /* 42704: the queue is not there. */
 [[noreturn]] void raise_unknown_queue(Name name);

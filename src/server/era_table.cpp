@@ -21,24 +21,36 @@ changes_column(const EraTable *def)
 	return def->nkeys + 1;
 }
 
-void
-era_open(EraHandle *handle, const EraTable *def)
+static void
+open_both(EraHandle *handle, const EraTable *def, LOCKMODE mode)
 {
 	handle->def = def;
-	handle->identity = open_table(def->identity, RowExclusiveLock);
-	handle->state = open_table(def->state, RowExclusiveLock);
+	handle->identity = open_table(def->identity, mode);
+	handle->state = open_table(def->state, mode);
 	if (def->nkeys == 1)
 	{
-		handle->identity_index = open_index(handle->identity, {1}, RowExclusiveLock);
-		handle->state_index = open_index(handle->state, {1, 2}, RowExclusiveLock);
+		handle->identity_index = open_index(handle->identity, {1}, mode);
+		handle->state_index = open_index(handle->state, {1, 2}, mode);
 	}
 	else
 	{
-		handle->identity_index = open_index(handle->identity, {1, 2}, RowExclusiveLock);
-		handle->state_index = open_index(handle->state, {1, 2, 3}, RowExclusiveLock);
+		handle->identity_index = open_index(handle->identity, {1, 2}, mode);
+		handle->state_index = open_index(handle->state, {1, 2, 3}, mode);
 	}
 	handle->scan_open = false;
 	handle->writer_open = false;
+}
+
+void
+era_open(EraHandle *handle, const EraTable *def)
+{
+	open_both(handle, def, RowExclusiveLock);
+}
+
+void
+era_open_to_read(EraHandle *handle, const EraTable *def)
+{
+	open_both(handle, def, AccessShareLock);
 }
 
 void
@@ -53,6 +65,15 @@ era_close(EraHandle *handle)
 	table_close(handle->identity, NoLock);
 }
 
+static void
+open_identity_scan(EraHandle *handle, IndexScan *scan, Snapshot snapshot)
+{
+	index_scan_open(scan, handle->identity, handle->identity_index, snapshot);
+	for (int i = 0; i < handle->def->nkeys; i++)
+		index_scan_key_int8(scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
+	index_scan_start(scan);
+}
+
 /* No state is visible: is there an identity all the same, of a birth that runs or that ended after the snapshot? */
 static EraSeek
 look_for_identity(EraHandle *handle)
@@ -62,14 +83,35 @@ look_for_identity(EraHandle *handle)
 	EraSeek result = EraSeek::absent;
 
 	InitDirtySnapshot(dirty);
-	index_scan_open(&scan, handle->identity, handle->identity_index, &dirty);
-	for (int i = 0; i < handle->def->nkeys; i++)
-		index_scan_key_int8(&scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
-	index_scan_start(&scan);
+	open_identity_scan(handle, &scan, &dirty);
 	if (index_scan_next(&scan, ForwardScanDirection))
 		result = TransactionIdIsValid(dirty.xmin) ? EraSeek::running : EraSeek::stale;
 	index_scan_close(&scan);
 	return result;
+}
+
+void
+era_wait_for_birth(EraHandle *handle)
+{
+	SnapshotData dirty;
+	IndexScan scan;
+	TransactionId xid = InvalidTransactionId;
+	uint32 token = 0;
+	ItemPointerData tid = {};
+
+	InitDirtySnapshot(dirty);
+	open_identity_scan(handle, &scan, &dirty);
+	if (index_scan_next(&scan, ForwardScanDirection))
+	{
+		xid = dirty.xmin;
+		token = dirty.speculativeToken;
+		tid = scan.slot->tts_tid;
+	}
+	index_scan_close(&scan);
+	if (token != 0)
+		SpeculativeInsertionWait(xid, token);
+	else if (TransactionIdIsValid(xid))
+		XactLockTableWait(xid, handle->identity, &tid, XLTW_InsertIndex);
 }
 
 void
@@ -178,6 +220,22 @@ era_birth(EraHandle *handle)
 	born = table_writer_insert_unless_exists(&identity, values, nulls);
 	table_writer_close(&identity);
 	return born;
+}
+
+void
+era_delete(EraHandle *handle)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+
+	delete_row(handle->state, &handle->tid);
+	open_identity_scan(handle, &scan, snapshot);
+	if (!index_scan_next(&scan, ForwardScanDirection))
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+						errmsg("a row of table \"%s\" has no identity", RelationGetRelationName(handle->state))));
+	delete_row(handle->identity, &scan.slot->tts_tid);
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
 }
 
 void

@@ -67,6 +67,9 @@ enum class EraLock
 
 /* Open and lock both tables (RowExclusiveLock). */
 void era_open(EraHandle *handle, const EraTable *def);
+
+/* The same with AccessShareLock, for era_seek alone: also on a standby. */
+void era_open_to_read(EraHandle *handle, const EraTable *def);
 void era_close(EraHandle *handle);
 
 /*
@@ -89,6 +92,15 @@ void era_update(EraHandle *handle);
  * or did. True: the caller must go on to era_insert_state in this transaction.
  */
 bool era_birth(EraHandle *handle);
+
+/* Wait until the birth that the last seek found running has ended. Bounded by the caller's timeouts only. */
+void era_wait_for_birth(EraHandle *handle);
+
+/*
+ * Delete the thing whose row is locked, state and identity. Only when nobody can bring it to life again: a birth and a
+ * deletion of one thing must never meet.
+ */
+void era_delete(EraHandle *handle);
 
 /* Insert handle->values and nulls as the first state of what era_birth began (keys, era and changes are filled in). */
 void era_insert_state(EraHandle *handle);

@@ -22,6 +22,7 @@ enum class Table : int
 	log_segments,
 	log_txns,
 	log_groups,
+	log_retired_groups,
 	log_consumers,
 	log_cursors,
 	dead_letters,

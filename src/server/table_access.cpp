@@ -161,6 +161,25 @@ row_is_own(TupleTableSlot *slot)
 	return own;
 }
 
+bool
+row_is_known_to_all(Relation table, TupleTableSlot *slot)
+{
+	bool should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+
+	if (should_free)
+		heap_freetuple(tuple);
+	/* a statement that began before the commit holds a snapshot in which this transaction runs */
+	return TransactionIdPrecedes(xmin, GetOldestNonRemovableTransactionId(table));
+}
+
+bool
+row_is_visible(Relation table, TupleTableSlot *slot, Snapshot snapshot)
+{
+	return table_tuple_satisfies_snapshot(table, slot, snapshot);
+}
+
 RowOwner
 dirty_row_owner(const SnapshotData *dirty, TupleTableSlot *slot)
 {
@@ -243,6 +262,13 @@ table_writer_update(TableWriter *writer, ItemPointer tid, const Datum *values, c
 	if (simple_table_tuple_update_compat(writer->table, tid, writer->slot, InvalidSnapshot))
 		exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, true, false, nullptr);
 	ResetPerTupleExprContext(writer->estate);
+	CommandCounterIncrement();
+}
+
+void
+delete_row(Relation table, ItemPointer tid)
+{
+	simple_table_tuple_delete(table, tid, InvalidSnapshot);
 	CommandCounterIncrement();
 }
 

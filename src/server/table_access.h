@@ -81,6 +81,15 @@ RowOwner dirty_row_owner(const SnapshotData *dirty, TupleTableSlot *slot);
 /* Did this transaction insert the row? It may still be rolled back, however visible it is to us. */
 bool row_is_own(TupleTableSlot *slot);
 
+/*
+ * Has every statement of this database that may still run begun after the row was committed? Then none goes on that has
+ * not seen it. False proves nothing: a held snapshot, or one of a standby, delays it.
+ */
+bool row_is_known_to_all(Relation table, TupleTableSlot *slot);
+
+/* Does a snapshot other than the one of its scan see the row in the slot? */
+bool row_is_visible(Relation table, TupleTableSlot *slot, Snapshot snapshot);
+
 /* Inserts and updates rows of one table, all indexes included. */
 struct TableWriter
 {
@@ -103,6 +112,9 @@ bool table_writer_insert_unless_exists(TableWriter *writer, const Datum *values,
 
 /* Replace the row at tid, which this transaction has locked. Ends with CommandCounterIncrement. */
 void table_writer_update(TableWriter *writer, ItemPointer tid, const Datum *values, const bool *nulls);
+
+/* Delete the row at tid, which this transaction has locked. Ends with CommandCounterIncrement. */
+void delete_row(Relation table, ItemPointer tid);
 
 /* Lock the row version at tid, found with snapshot, FOR UPDATE. Waits only when asked to. */
 TM_Result lock_row(Relation table, ItemPointer tid, Snapshot snapshot, bool wait);

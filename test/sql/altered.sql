@@ -32,6 +32,7 @@ ALTER TABLE queen.queues DROP COLUMN a;
 ALTER TABLE queen.log_partitions ADD COLUMN a text;
 ALTER TABLE queen.log_segments ADD COLUMN a text;
 ALTER TABLE queen.log_groups ADD COLUMN a text;
+ALTER TABLE queen.log_retired_groups ADD COLUMN a text;
 ALTER TABLE queen.log_consumers ADD COLUMN a text;
 ALTER TABLE queen.log_cursors ADD COLUMN a text;
 ALTER TABLE queen.dead_letters ADD COLUMN a text;
@@ -49,6 +50,7 @@ SELECT count(queen.push('added', '1', 'p'));
 SELECT message, queen.nack(lease, dead => true) FROM queen.pop('added');
 SELECT count(*) FROM queen.pop('new', max_messages => 10, auto_ack => true);
 SELECT queen.configure('added', '{"max_deliveries": 3}') IS NOT NULL AS configured;
+SELECT queen.pause('added'), queen.pause('added', 'default'), queen.seek('added', 'default', 0), queen.unsubscribe('added', 'default');
 SELECT (SELECT count(*) FROM queen.queues WHERE b IS NOT NULL) AS queues, (SELECT count(*) FROM queen.log_cursors WHERE a IS NOT NULL) AS cursors,
 	(SELECT count(*) FROM queen.dead_letters WHERE a IS NULL) AS dead_letters;
 ALTER TABLE queen.log_segments ADD COLUMN c int NOT NULL DEFAULT 7;

@@ -21,7 +21,16 @@ INSERT INTO calls VALUES
 	(9, 'ack_all', ARRAY['ARRAY[lease()]'], '{leases}'),
 	(10, 'nack', ARRAY['lease()', '0', '''0''', '''e''', 'false'], '{lease,msg_offset,delay,error,dead}'),
 	(11, 'extend', ARRAY['lease()', '''1 s'''], '{lease,lease_time}'),
-	(12, 'release', ARRAY['lease()'], '{lease}');
+	(12, 'release', ARRAY['lease()'], '{lease}'),
+	(13, 'subscribe', ARRAY['''bad''', '''g''', '''latest'''], '{queue,consumer_group,start}'),
+	(14, 'unsubscribe', ARRAY['''bad''', '''default'''], '{queue,consumer_group}'),
+	(15, 'seek', ARRAY['''bad''', '''default''', '0', '''Default'''], '{queue,consumer_group,msg_offset,partition}'),
+	(16, 'seek_to_time', ARRAY['''bad''', '''default''', 'now()', '''Default'''], '{queue,consumer_group,at,partition}'),
+	(17, 'seek_to_end', ARRAY['''bad''', '''default''', '''Default'''], '{queue,consumer_group,partition}'),
+	(18, 'pause', ARRAY['''bad''', '''default'''], '{queue,consumer_group}'),
+	(19, 'resume', ARRAY['''bad''', '''default'''], '{queue,consumer_group}'),
+	(20, 'list_groups', ARRAY['''bad'''], '{queue}'),
+	(21, 'lag', ARRAY['''bad''', '''default'''], '{queue,consumer_group}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0
 	AND proname NOT IN (SELECT function FROM calls);
@@ -62,10 +71,27 @@ CREATE FUNCTION named(what text, name text) RETURNS text LANGUAGE sql AS $$
 		WHEN 'queue of peek' THEN format('SELECT queen.peek(%L)', name)
 		WHEN 'queue of push_batch' THEN format('SELECT queen.push_batch(%L, ''[]'')', name)
 		WHEN 'queue of push_bytes' THEN format('SELECT queen.push_bytes(%L, '''')', name)
+		WHEN 'queue of subscribe' THEN format('SELECT queen.subscribe(%L, ''g'')', name)
+		WHEN 'group of subscribe' THEN format('SELECT queen.subscribe(''bad'', %L)', name)
+		WHEN 'queue of unsubscribe' THEN format('SELECT queen.unsubscribe(%L, ''g'')', name)
+		WHEN 'group of unsubscribe' THEN format('SELECT queen.unsubscribe(''bad'', %L)', name)
+		WHEN 'queue of seek' THEN format('SELECT queen.seek(%L, ''default'', 0)', name)
+		WHEN 'group of seek' THEN format('SELECT queen.seek(''bad'', %L, 0)', name)
+		WHEN 'partition of seek' THEN format('SELECT queen.seek(''bad'', ''default'', 0, %L)', name)
+		WHEN 'partition of seek_to_time' THEN format('SELECT queen.seek_to_time(''bad'', ''default'', ''now'', %L)', name)
+		WHEN 'partition of seek_to_end' THEN format('SELECT queen.seek_to_end(''bad'', ''default'', %L)', name)
+		WHEN 'queue of pause' THEN format('SELECT queen.pause(%L)', name)
+		WHEN 'group of pause' THEN format('SELECT queen.pause(''bad'', %L)', name)
+		WHEN 'group of resume' THEN format('SELECT queen.resume(''bad'', %L)', name)
+		WHEN 'queue of list_groups' THEN format('SELECT queen.list_groups(%L)', name)
+		WHEN 'queue of lag' THEN format('SELECT queen.lag(%L, ''default'')', name)
+		WHEN 'group of lag' THEN format('SELECT queen.lag(''bad'', %L)', name)
 	END
 $$;
 CREATE TABLE whats AS SELECT * FROM unnest(ARRAY['queue', 'partition', 'consumer_group', 'partition of pop', 'partition of peek', 'queue of create_queue', 'queue of configure',
-	'queue of pop', 'queue of peek', 'queue of push_batch', 'queue of push_bytes']) WITH ORDINALITY u(what, n);
+	'queue of pop', 'queue of peek', 'queue of push_batch', 'queue of push_bytes', 'queue of subscribe', 'group of subscribe', 'queue of unsubscribe',
+	'group of unsubscribe', 'queue of seek', 'group of seek', 'partition of seek', 'partition of seek_to_time', 'partition of seek_to_end', 'queue of pause',
+	'group of pause', 'group of resume', 'queue of list_groups', 'queue of lag', 'group of lag']) WITH ORDINALITY u(what, n);
 SELECT what, attempt(named(what, '')) AS answer FROM whats ORDER BY n;
 SELECT what, attempt(named(what, repeat('x', 256))) AS answer FROM whats ORDER BY n;
 SELECT what, attempt(named(what, E'tab\there')) AS answer FROM whats ORDER BY n;
@@ -96,7 +122,42 @@ SELECT attempts(
 	$$SELECT queen.peek('bad', max_messages => 0)$$,
 	$$SELECT queen.peek('bad', max_messages => 100001)$$,
 	$$SELECT queen.peek('bad', from_offset => -1)$$,
-	$$SELECT queen.peek('bad', from_offset => -9223372036854775808)$$);
+	$$SELECT queen.peek('bad', from_offset => -9223372036854775808)$$,
+	$$SELECT queen.seek('bad', 'default', -1)$$,
+	$$SELECT queen.seek('bad', 'default', -9223372036854775808)$$);
+
+-- Where a subscription starts.
+SELECT attempts(
+	$$SELECT queen.subscribe('bad', 'start', '')$$,
+	$$SELECT queen.subscribe('bad', 'start', 'Latest')$$,
+	$$SELECT queen.subscribe('bad', 'start', ' earliest')$$,
+	$$SELECT queen.subscribe('bad', 'start', 'soon')$$,
+	$$SELECT queen.subscribe('bad', 'start', '2020-01-01; SELECT 1')$$,
+	$$SELECT queen.subscribe('bad', 'start', '2020-13-01 UTC')$$,
+	$$SELECT queen.subscribe('bad', 'start', '294275-01-01 UTC')$$,
+	$$SELECT queen.subscribe('bad', 'start', 'tomorrow')$$,
+	$$SELECT queen.subscribe('bad', 'start', 'infinity')$$);
+SELECT consumer_group FROM queen.list_groups('bad');
+
+-- What is not there.
+SELECT attempts(
+	$$SELECT queen.unsubscribe('bad unknown', 'default')$$,
+	$$SELECT queen.seek('bad unknown', 'default', 0)$$,
+	$$SELECT queen.seek('bad', 'unknown', 0)$$,
+	$$SELECT queen.seek('bad', 'default', 0, 'unknown')$$,
+	$$SELECT queen.seek_to_time('bad', 'unknown', 'now')$$,
+	$$SELECT queen.seek_to_time('bad', 'default', 'now', 'unknown')$$,
+	$$SELECT queen.seek_to_end('bad unknown', 'default')$$,
+	$$SELECT queen.seek_to_end('bad', 'default', 'unknown')$$,
+	$$SELECT queen.pause('bad unknown')$$,
+	$$SELECT queen.pause('bad unknown', 'default')$$,
+	$$SELECT queen.pause('bad', 'unknown')$$,
+	$$SELECT queen.resume('bad unknown')$$,
+	$$SELECT queen.resume('bad', 'unknown')$$,
+	$$SELECT queen.list_groups('bad unknown')$$,
+	$$SELECT queen.lag('bad unknown', 'default')$$,
+	$$SELECT queen.lag('bad', 'unknown')$$);
+SELECT queen.unsubscribe('bad', 'unknown');
 
 -- Intervals.
 SELECT attempts(

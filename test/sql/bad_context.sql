@@ -38,6 +38,15 @@ SELECT attempts(
 	$$SELECT queen.nack(lease())$$,
 	$$SELECT queen.extend(lease())$$,
 	$$SELECT queen.release(lease())$$,
+	$$SELECT queen.subscribe('context', 'default')$$,
+	$$SELECT queen.unsubscribe('context', 'default')$$,
+	$$SELECT queen.seek('context', 'default', 0)$$,
+	$$SELECT queen.seek_to_time('context', 'default', 'now')$$,
+	$$SELECT queen.seek_to_end('context', 'default')$$,
+	$$SELECT queen.pause('context')$$,
+	$$SELECT queen.resume('context')$$,
+	$$SELECT queen.list_groups('context')$$,
+	$$SELECT queen.lag('context', 'default')$$,
 	$$SELECT queen.peek('context')$$,
 	$$SELECT * FROM queen.list_queues()$$,
 	$$SELECT * FROM queen.status()$$,
@@ -73,7 +82,20 @@ PREPARE TRANSACTION 'queen regress ack';
 BEGIN;
 SELECT queen.create_queue('context prepared');
 PREPARE TRANSACTION 'queen regress queue';
+BEGIN;
+SELECT queen.subscribe('context', 'prepared 2');
+PREPARE TRANSACTION 'queen regress subscribe';
+BEGIN;
+SELECT queen.unsubscribe('context', 'unknown');
+PREPARE TRANSACTION 'queen regress unsubscribe';
+BEGIN;
+SELECT queen.seek_to_end('context', 'default');
+PREPARE TRANSACTION 'queen regress seek';
+BEGIN;
+SELECT queen.pause('context');
+PREPARE TRANSACTION 'queen regress pause';
 SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'queen regress%';
+SELECT consumer_group, paused, leased FROM queen.list_groups('context') WHERE consumer_group IN ('default', 'prepared 2');
 SELECT count(*) FROM queen.list_queues() WHERE queue = 'context prepared';
 SELECT to_regclass('prepared');
 SELECT max(msg_offset) FROM queen.peek('context', max_messages => 100);
@@ -95,6 +117,14 @@ BEGIN
 		PERFORM queen.pop('context', 'sneaked');
 	ELSIF what = 'create' THEN
 		PERFORM queen.create_queue('context sneaked');
+	ELSIF what = 'subscribe' THEN
+		PERFORM queen.subscribe('context', 'sneaked');
+	ELSIF what = 'unsubscribe' THEN
+		PERFORM queen.unsubscribe('context', 'default');
+	ELSIF what = 'seek' THEN
+		PERFORM queen.seek('context', 'default', 0);
+	ELSIF what = 'pause' THEN
+		PERFORM queen.pause('context');
 	ELSIF what = 'peek' THEN
 		RETURN (SELECT count(*)::text FROM queen.peek('context'));
 	END IF;
@@ -116,6 +146,14 @@ SELECT attempts(
 UPDATE indexed SET what = 'pop';
 SELECT attempts('CREATE INDEX ON indexed (test_bad_context.sneak(what))', 'REFRESH MATERIALIZED VIEW viewed');
 UPDATE indexed SET what = 'create';
+SELECT attempts('CREATE INDEX ON indexed (test_bad_context.sneak(what))', 'REFRESH MATERIALIZED VIEW viewed');
+UPDATE indexed SET what = 'subscribe';
+SELECT attempts('CREATE INDEX ON indexed (test_bad_context.sneak(what))', 'REFRESH MATERIALIZED VIEW viewed');
+UPDATE indexed SET what = 'unsubscribe';
+SELECT attempts('CREATE INDEX ON indexed (test_bad_context.sneak(what))', 'REFRESH MATERIALIZED VIEW viewed');
+UPDATE indexed SET what = 'seek';
+SELECT attempts('CREATE INDEX ON indexed (test_bad_context.sneak(what))', 'REFRESH MATERIALIZED VIEW viewed');
+UPDATE indexed SET what = 'pause';
 SELECT attempts('CREATE INDEX ON indexed (test_bad_context.sneak(what))', 'REFRESH MATERIALIZED VIEW viewed');
 UPDATE indexed SET what = 'peek';
 SELECT attempts('REFRESH MATERIALIZED VIEW viewed');

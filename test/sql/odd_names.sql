@@ -26,6 +26,12 @@ SELECT count(m.*) FROM names, queen.pop('odd', name, 1, name) m WHERE m.message 
 SELECT count(*) FROM names, queen.pop('odd', name, 1, name) m WHERE name <> 'default';
 SELECT count(queen.nack(m.lease, delay => '1 hour', error => name)) FROM names, queen.pop(name, name) m;
 SELECT count(*) FROM names JOIN queen.pg_stat_queen_blocked b ON b.queue = name AND b.consumer_group = name AND b.partition = 'Default' AND b.error = name;
+-- … and in what is asked of a group.
+SELECT count(*) FROM names, queen.list_groups('odd') l WHERE l.consumer_group = name AND l.leased = 1;
+SELECT count(*) FROM names, queen.lag('odd', name) l WHERE l.partition = name AND (l.state = 'leased' OR name = 'default');
+SELECT count(queen.subscribe(name, 'new ' || left(name, 60), 'latest')), count(queen.subscribe('odd', 'new ' || left(name, 60))) FROM names;
+SELECT sum(queen.seek('odd', name, 0, name)), count(*) FILTER (WHERE queen.pause('odd', name)) AS paused, count(*) FILTER (WHERE queen.pause(name)) AS queues FROM names;
+SELECT count(*) FILTER (WHERE queen.resume(name)) AS resumed, count(*) FILTER (WHERE queen.unsubscribe('odd', name)) AS unsubscribed FROM names;
 SELECT count(queen.push('odd dead', to_jsonb(name), name)) FROM names;
 SELECT count(queen.nack(m.lease, error => m.partition, dead => true)) FROM queen.pop('odd dead', 'odd', 1000, max_partitions => 1000) m;
 SELECT count(*) FROM names JOIN queen.dead_letters d ON d.queue = 'odd dead' AND d.partition = name AND d.error = name AND d.message = to_jsonb(name);
@@ -36,6 +42,8 @@ SELECT attempts(
 	$$SELECT queen.peek('no '' queue')$$,
 	$$SELECT queen.peek('no %s queue')$$,
 	$$SELECT queen.peek('日本語')$$,
+	$$SELECT queen.seek('odd', 'no " group', 0)$$,
+	$$SELECT queen.seek_to_end('odd', '日本語', 'no %s partition')$$,
 	$$SELECT queen.configure('keine Schlange: ä', '{}')$$);
 
 -- Control characters of two bytes in UTF-8, and how an error shows them.

@@ -35,6 +35,20 @@ SELECT attempts(
 	'SELECT queen.nack(lease(), dead => true)',
 	'SELECT queen.extend(lease(), ''12 hours'')',
 	'SELECT queen.release(lease())');
+-- Nor does it a group of another tenant: under the same names it is another group.
+SELECT queen.subscribe('tenants', 'a only'), queen.unsubscribe('tenants', 'a only');
+SELECT queen.pause('tenants'), queen.pause('tenants', 'default'), queen.seek('tenants', 'default', 0), queen.unsubscribe('tenants', 'default');
+SET queen.tenant = :'a';
+SELECT queen.subscribe('tenants', 'a only');
+SET queen.tenant = :'b';
+SELECT attempts(
+	$$SELECT queen.seek('tenants', 'a only', 0)$$,
+	$$SELECT queen.pause('tenants', 'a only')$$,
+	$$SELECT * FROM queen.lag('tenants', 'a only')$$,
+	$$SELECT queen.unsubscribe('tenants', 'a only')$$);
+SELECT consumer_group FROM queen.list_groups('tenants');
+SET queen.tenant = :'a';
+SELECT consumer_group, paused, lag, leased FROM queen.list_groups('tenants');
 RESET queen.tenant;
 SELECT attempt('SELECT queen.ack(lease())');
 SELECT count(*) FROM queen.list_queues() WHERE queue = 'tenants';

@@ -15,3 +15,7 @@ COMMENT ON FUNCTION queen_test_fail_at_commit() IS
 CREATE FUNCTION queen_test_lock_partition(partition_id bigint) RETURNS void LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION queen_test_lock_partition(bigint) IS
 'Hold the lock under which queen appends to a partition until this transaction ends.';
+
+CREATE FUNCTION queen_test_retired_groups_step() RETURNS boolean LANGUAGE C VOLATILE AS '$libdir/queen', 'queen_retired_groups_step';
+COMMENT ON FUNCTION queen_test_retired_groups_step() IS
+'Delete cursors of a group that was unsubscribed, in up to 1,000 partitions; false when there is nothing to do now.';
