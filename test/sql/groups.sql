@@ -190,7 +190,7 @@ SELECT queen.unsubscribe('groups many', 'g');
 CALL clean('groups many', 1);
 SELECT consumer_group, count(*) FROM cursors WHERE queue = 'groups many' GROUP BY 1 ORDER BY 1;
 SELECT count(*), count(next_partition) FROM queen.log_retired_groups JOIN queen.queues USING (log_id) WHERE name = 'groups many';
-SELECT count(*) FROM queen.log_cursors LEFT JOIN queen.log_groups g USING (group_id) JOIN queen.log_partitions USING (partition_id) JOIN queen.queues q ON q.queue_id = log_partitions.queue_id WHERE q.name = 'groups many' AND g.name IS NULL;
+SELECT count(*) FROM queen.log_cursors LEFT JOIN queen.log_groups g USING (group_id) JOIN queen.log_partitions USING (partition_id) JOIN queen.queues q ON q.log_id = log_partitions.log_id WHERE q.name = 'groups many' AND g.name IS NULL;
 SELECT queen.unsubscribe('groups many', 'h');
 CALL clean('groups many');
 SELECT (SELECT count(*) FROM queen.log_cursors JOIN queen.log_partitions USING (partition_id) JOIN queen.queues USING (log_id) WHERE queues.name = 'groups many') AS cursors,
