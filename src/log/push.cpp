@@ -230,13 +230,37 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 namespace
 {
 
-/* Element i of a JSON array as a value of its own; the caller knows that it is there. */
-Jsonb *
-element(Jsonb *array, uint32 i)
+/* Walk the elements of a JSON array. */
+JsonbIterator *
+elements_open(Jsonb *array)
 {
-	JsonbValue *value = getIthJsonbValueFromContainer(&array->root, i);
+	JsonbIterator *elements = JsonbIteratorInit(&array->root);
+	JsonbValue value;
 
-	return JsonbValueToJsonb(value);
+	(void) JsonbIteratorNext(&elements, &value, true);
+	return elements;
+}
+
+/* The next element; the caller knows that it is there. */
+JsonbValue
+next_element(JsonbIterator **elements)
+{
+	JsonbValue value;
+
+	(void) JsonbIteratorNext(elements, &value, true);
+	return value;
+}
+
+/* What a jsonb of this value would hold. Inside an array an object stands as it would alone: it is not copied. */
+core::ByteView
+jsonb_content(JsonbValue *value)
+{
+	const Jsonb *made;
+
+	if (value->type == jbvBinary)
+		return {(const uint8 *) value->val.binary.data, (Size) value->val.binary.len};
+	made = JsonbValueToJsonb(value);
+	return {(const uint8 *) VARDATA_ANY(made), VARSIZE_ANY_EXHDR(made)};
 }
 
 /* Batch headers: one object for all, or an array with an object or null for each. */
@@ -259,16 +283,16 @@ batch_headers_argument(FunctionCallInfo fcinfo, int argno, uint32 messages, bool
 	return headers;
 }
 
+/* Headers of message i, which are the next element of theirs. */
 Jsonb *
-headers_of(Jsonb *headers, bool one_each, uint32 i)
+own_headers(JsonbIterator **elements, uint32 i)
 {
+	JsonbValue value = next_element(elements);
 	Jsonb *own;
 
-	if (!one_each || headers == nullptr)
-		return headers;
-	own = element(headers, i);
-	if (JB_ROOT_IS_SCALAR(own) && getIthJsonbValueFromContainer(&own->root, 0)->type == jbvNull)
+	if (value.type == jbvNull)
 		return nullptr;
+	own = JsonbValueToJsonb(&value);
 	if (!JB_ROOT_IS_OBJECT(own))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers element %u must be a JSON object", i),
 						errhint("Give one object for all messages, or an array with an object or null for each.")));
@@ -294,21 +318,18 @@ batch_keys_argument(FunctionCallInfo fcinfo, int argno, uint32 messages)
 	return keys;
 }
 
-/* The key of message i, or false. */
+/* The key of message i, which is the next element of theirs, or false. */
 bool
-key_of(Jsonb *keys, uint32 i, Name *key)
+own_key(JsonbIterator **elements, uint32 i, Name *key)
 {
-	const JsonbValue *value;
+	JsonbValue value = next_element(elements);
 
-	if (keys == nullptr)
+	if (value.type == jbvNull)
 		return false;
-	value = getIthJsonbValueFromContainer(&keys->root, i);
-	if (value->type == jbvNull)
-		return false;
-	if (value->type != jbvString)
+	if (value.type != jbvString)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("dedup_keys element %u must be a string", i),
 						errhint("Give a string or null for each message.")));
-	*key = name_from_text(cstring_to_text_with_len(value->val.string.val, value->val.string.len), "dedup_key");
+	*key = name_from_text(cstring_to_text_with_len(value.val.string.val, value.val.string.len), "dedup_key");
 	return true;
 }
 
@@ -321,6 +342,9 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	BufferedPartition *target;
 	MemoryContext per_message;
+	JsonbIterator *elements;
+	JsonbIterator *headers_elements;
+	JsonbIterator *keys_elements;
 	Jsonb *messages;
 	Jsonb *headers;
 	Jsonb *keys;
@@ -344,24 +368,29 @@ queen_push_batch(PG_FUNCTION_ARGS)
 		dedup_reader_open(&reader, &target->queue->tenant, target->queue->name, target->name);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 
+	elements = elements_open(messages);
+	headers_elements = one_each ? elements_open(headers) : nullptr;
+	keys_elements = keys != nullptr ? elements_open(keys) : nullptr;
 	per_message = AllocSetContextCreate(CurrentMemoryContext, "queen push_batch", ALLOCSET_DEFAULT_SIZES);
 	for (uint32 i = 0; i < count; i++)
 	{
+		JsonbValue value = next_element(&elements);
 		MemoryContext caller = MemoryContextSwitchTo(per_message);
-		Jsonb *message = element(messages, i);
+		core::ByteView message = jsonb_content(&value);
+		const Jsonb *message_headers = one_each ? own_headers(&headers_elements, i) : headers;
 		Datum values[1];
 		bool nulls[1] = {};
 		core::Uuid key_hash;
 		KeyOwner owner;
 		Name key;
-		bool keyed = key_of(keys, i, &key);
+		bool keyed = keys != nullptr && own_key(&keys_elements, i, &key);
 
 		if (keyed)
 			key_hash = hash_of(key);
 		if (!keyed || !is_duplicate(&reader, target, key, &key_hash, &owner))
-			owner.message_id = add_message(target, ms, false, headers_of(headers, one_each, i), VARDATA_ANY(message),
-										   VARSIZE_ANY_EXHDR(message), keyed ? &key_hash : nullptr);
-		values[0] = uuid_to_datum(owner.message_id);
+			owner.message_id = add_message(target, ms, false, message_headers, message.data(), message.size(),
+										   keyed ? &key_hash : nullptr);
+		values[0] = UUIDPGetDatum((const pg_uuid_t *) owner.message_id.bytes);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(per_message);
