@@ -14,35 +14,34 @@ namespace queen
 namespace
 {
 
-/* A name inside something: a queue in its tenant, a partition in its queue. Compared by what it points to. */
-struct NameKey
+/* An entry of a table of names: chained in its bucket. */
+struct NameEntry
 {
-	const void *scope;
-	Size scope_size;
-	const char *name;
-	Size size;
+	NameEntry *next;
+	uint32 hash;
 };
 
-/* Without padding: it is compared as bytes. */
-struct QueueScope
+/*
+ * Names by hash, in the buffer's context: made for one transaction, and most have one name, so that a table of the
+ * server's, with a context of its own, would cost more than all of its use.
+ */
+struct NameTable
 {
-	Oid tables;
-	pg_uuid_t tenant;
+	NameEntry **buckets;
+	uint32 size; /* a power of two */
+	uint32 count;
 };
-static_assert(sizeof(QueueScope) == sizeof(Oid) + UUID_LEN);
 
 struct QueueEntry
 {
-	NameKey key;
+	NameEntry entry;
 	BufferedQueue queue;
-	QueueScope scope; /* what the key's scope points to */
 };
 
 struct PartitionEntry
 {
-	NameKey key;
+	NameEntry entry;
 	BufferedPartition partition;
-	BufferedQueue *scope; /* what the key's scope points to */
 };
 
 /* From this count on, frames belong to this sub-transaction or to one inside it. */
@@ -56,14 +55,13 @@ struct Savepoint
 
 struct Buffer
 {
-	MemoryContext context;
-	HTAB *queues;
-	HTAB *partitions;
-	uint32 partition_count;
-	BufferedFrame *last; /* in memory */
-	uint64 count;		 /* in memory and in the file */
-	Size bytes;			 /* in memory */
-	uint64 keyed;		 /* frames with a dedup_key, in memory and in the file */
+	NameTable queues;
+	NameTable partitions;
+	QueueEntry *last_queue; /* of the last push: mostly the next one's too */
+	BufferedFrame *last;	/* in memory */
+	uint64 count;			/* in memory and in the file */
+	Size bytes;				/* in memory */
+	uint64 keyed;			/* frames with a dedup_key, in memory and in the file */
 	PushedKeys keys;
 	FrameFile file;
 	Savepoint *savepoints;
@@ -73,80 +71,110 @@ struct Buffer
 
 constinit Buffer buffer = {};
 
-uint32
-hash_key(const void *data, Size size)
-{
-	const NameKey *key = (const NameKey *) data;
-
-	(void) size;
-	return hash_combine(hash_bytes((const unsigned char *) key->scope, (int) key->scope_size),
-						hash_bytes((const unsigned char *) key->name, (int) key->size));
-}
-
-int
-match_key(const void *left, const void *right, Size size)
-{
-	const NameKey *a = (const NameKey *) left;
-	const NameKey *b = (const NameKey *) right;
-
-	(void) size;
-	return !(a->scope_size == b->scope_size && a->size == b->size && memcmp(a->scope, b->scope, a->scope_size) == 0 &&
-			 memcmp(a->name, b->name, a->size) == 0);
-}
-
-HTAB *
-make_table(const char *name, Size entry_size)
-{
-	HASHCTL control = {};
-
-	control.keysize = sizeof(NameKey);
-	control.entrysize = entry_size;
-	control.hash = hash_key;
-	control.match = match_key;
-	control.hcxt = buffer.context;
-	return hash_create(name, 64, &control, HASH_ELEM | HASH_FUNCTION | HASH_COMPARE | HASH_CONTEXT);
-}
+/* Kept for the backend's life, empty between transactions: what one commit of a batch needs is not asked of malloc again. */
+constinit MemoryContext context = nullptr;
+constexpr Size context_keeps = 64 * 1024;
 
 void
 open_buffer()
 {
-	if (buffer.context == nullptr)
-		buffer.context = AllocSetContextCreate(TopTransactionContext, "queen push buffer", ALLOCSET_DEFAULT_SIZES);
-	if (buffer.queues == nullptr)
-		buffer.queues = make_table("queen pushed queues", sizeof(QueueEntry));
-	if (buffer.partitions == nullptr)
-		buffer.partitions = make_table("queen pushed partitions", sizeof(PartitionEntry));
+	/* sizes are as they are, not powers of two, and the youngest goes first */
+	if (context == nullptr)
+		context =
+			GenerationContextCreate(TopMemoryContext, "queen push buffer", 0, context_keeps, ALLOCSET_DEFAULT_MAXSIZE);
 }
 
-char *
-keep_name(Name name)
+uint32
+hash_name(uint32 scope, Name name)
 {
-	char *copy = (char *) MemoryContextAlloc(buffer.context, (Size) name.size);
-
-	memcpy(copy, name.data, (Size) name.size);
-	return copy;
+	return hash_combine(scope, hash_bytes((const unsigned char *) name.data, name.size));
 }
 
-BufferedQueue *
+bool
+same_name(Name a, Name b)
+{
+	return a.size == b.size && memcmp(a.data, b.data, (Size) a.size) == 0;
+}
+
+/* The chain in which an entry with this hash is. */
+NameEntry *
+name_chain(const NameTable *table, uint32 hash)
+{
+	return table->size == 0 ? nullptr : table->buckets[hash & (table->size - 1)];
+}
+
+/* Make room for one more; before the entry is filled, for this may raise. */
+void
+name_table_room(NameTable *table)
+{
+	constexpr uint32 least = 16;
+	const uint32 size = Max(least, table->size * 2);
+	NameEntry **buckets;
+
+	if (table->count < table->size)
+		return;
+	buckets = (NameEntry **) MemoryContextAllocExtended(context, sizeof(NameEntry *) * size,
+														MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (uint32 i = 0; i < table->size; i++)
+	{
+		NameEntry *next;
+
+		for (NameEntry *entry = table->buckets[i]; entry != nullptr; entry = next)
+		{
+			next = entry->next;
+			entry->next = buckets[entry->hash & (size - 1)];
+			buckets[entry->hash & (size - 1)] = entry;
+		}
+	}
+	if (table->buckets != nullptr)
+		pfree(table->buckets);
+	table->buckets = buckets;
+	table->size = size;
+}
+
+void
+name_table_add(NameTable *table, NameEntry *entry, uint32 hash)
+{
+	NameEntry **bucket = &table->buckets[hash & (table->size - 1)];
+
+	*entry = {*bucket, hash};
+	*bucket = entry;
+	table->count++;
+}
+
+/* An entry with a copy of a name behind it. */
+void *
+make_entry(Size size, Name *name)
+{
+	char *entry = (char *) MemoryContextAlloc(context, size + (Size) name->size);
+
+	memcpy(entry + size, name->data, (Size) name->size);
+	name->data = entry + size;
+	return entry;
+}
+
+bool
+is_queue(const BufferedQueue *queue, Oid tables, const pg_uuid_t *tenant, Name name)
+{
+	return queue->tables == tables && memcmp(&queue->tenant, tenant, sizeof(*tenant)) == 0 &&
+		   same_name(queue->name, name);
+}
+
+QueueEntry *
 find_queue(Oid tables, const pg_uuid_t *tenant, Name name)
 {
-	QueueScope scope = {tables, *tenant};
-	NameKey key = {&scope, sizeof(scope), name.data, (Size) name.size};
-	QueueEntry *entry = (QueueEntry *) hash_search(buffer.queues, &key, HASH_FIND, nullptr);
+	const uint32 scope = hash_combine(tables, hash_bytes(tenant->data, UUID_LEN));
+	const uint32 hash = hash_name(scope, name);
+	QueueEntry *made;
 
-	if (entry == nullptr)
-	{
-		/* what may raise comes before the entry is in the table */
-		char *kept = keep_name(name);
-		bool found;
-
-		key.name = kept;
-		entry = (QueueEntry *) hash_search(buffer.queues, &key, HASH_ENTER, &found);
-		entry->scope = scope;
-		entry->key.scope = &entry->scope;
-		entry->queue = {tables, *tenant, {kept, name.size}, false};
-	}
-	return &entry->queue;
+	for (NameEntry *entry = name_chain(&buffer.queues, hash); entry != nullptr; entry = entry->next)
+		if (entry->hash == hash && is_queue(&((QueueEntry *) entry)->queue, tables, tenant, name))
+			return (QueueEntry *) entry;
+	name_table_room(&buffer.queues);
+	made = (QueueEntry *) make_entry(sizeof(QueueEntry), &name);
+	made->queue = {tables, *tenant, name, false};
+	name_table_add(&buffer.queues, &made->entry, hash);
+	return made;
 }
 
 int
@@ -191,8 +219,7 @@ spill()
 {
 	const uint64 in_memory = buffer.count - buffer.file.count;
 	const FrameFile before = buffer.file;
-	BufferedFrame **frames =
-		(BufferedFrame **) MemoryContextAllocHuge(buffer.context, sizeof(BufferedFrame *) * in_memory);
+	BufferedFrame **frames = (BufferedFrame **) MemoryContextAllocHuge(context, sizeof(BufferedFrame *) * in_memory);
 	int savepoint = 0;
 	uint64 i = in_memory;
 
@@ -250,7 +277,7 @@ note_savepoint()
 		Size size = sizeof(Savepoint) * (Size) space;
 
 		buffer.savepoints =
-			(Savepoint *) (n == 0 ? MemoryContextAlloc(buffer.context, size) : repalloc(buffer.savepoints, size));
+			(Savepoint *) (n == 0 ? MemoryContextAlloc(context, size) : repalloc(buffer.savepoints, size));
 		buffer.savepoint_space = space;
 	}
 	buffer.savepoints[n] = {id, buffer.count, buffer.keyed, buffer.file.end};
@@ -262,27 +289,28 @@ note_savepoint()
 BufferedPartition *
 push_buffer_partition(Oid tables, const pg_uuid_t *tenant, Name queue_name, Name name)
 {
-	BufferedQueue *queue;
-	PartitionEntry *entry;
-	NameKey key;
+	QueueEntry *queue = buffer.last_queue;
+	PartitionEntry *made;
+	uint32 hash;
 
 	open_buffer();
-	queue = find_queue(tables, tenant, queue_name);
-	queue->may_create |= setting_auto_create;
-	key = {&queue, sizeof(queue), name.data, (Size) name.size};
-	entry = (PartitionEntry *) hash_search(buffer.partitions, &key, HASH_FIND, nullptr);
-	if (entry == nullptr)
+	if (queue == nullptr || !is_queue(&queue->queue, tables, tenant, queue_name))
+		queue = find_queue(tables, tenant, queue_name);
+	buffer.last_queue = queue;
+	queue->queue.may_create |= setting_auto_create;
+	hash = hash_name(queue->entry.hash, name);
+	for (NameEntry *entry = name_chain(&buffer.partitions, hash); entry != nullptr; entry = entry->next)
 	{
-		char *kept = keep_name(name);
-		bool found;
+		BufferedPartition *partition = &((PartitionEntry *) entry)->partition;
 
-		key.name = kept;
-		entry = (PartitionEntry *) hash_search(buffer.partitions, &key, HASH_ENTER, &found);
-		entry->scope = queue;
-		entry->key.scope = &entry->scope;
-		entry->partition = {queue, {kept, name.size}, buffer.partition_count++, nullptr, 0};
+		if (entry->hash == hash && partition->queue == &queue->queue && same_name(partition->name, name))
+			return partition;
 	}
-	return &entry->partition;
+	name_table_room(&buffer.partitions);
+	made = (PartitionEntry *) make_entry(sizeof(PartitionEntry), &name);
+	made->partition = {&queue->queue, name, hash, buffer.partitions.count, nullptr, 0};
+	name_table_add(&buffer.partitions, &made->entry, hash);
+	return &made->partition;
 }
 
 void
@@ -294,7 +322,7 @@ push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, co
 	uint8 *bytes;
 
 	note_savepoint();
-	frame = (BufferedFrame *) MemoryContextAlloc(buffer.context, sizeof(BufferedFrame) + headers_size + payload_size);
+	frame = (BufferedFrame *) MemoryContextAlloc(context, sizeof(BufferedFrame) + headers_size + payload_size);
 	bytes = (uint8 *) (frame + 1);
 	if (headers_size > 0)
 		memcpy(bytes, VARDATA_ANY(headers), headers_size);
@@ -307,7 +335,7 @@ push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, co
 	{
 		frame->key_hash = *key_hash;
 		buffer.keyed++;
-		pushed_keys_add(&buffer.keys, buffer.context, (Size) setting_push_buffer_size * 1024 / sizeof(PushedKey),
+		pushed_keys_add(&buffer.keys, context, (Size) setting_push_buffer_size * 1024 / sizeof(PushedKey),
 						partition->number, key_hash, id, frame->number);
 	}
 	frame->frame.message_id = *id;
@@ -354,15 +382,14 @@ push_buffer_last()
 BufferedPartition **
 push_buffer_sorted(int *count)
 {
-	HASH_SEQ_STATUS scan;
-	PartitionEntry *entry;
-	BufferedPartition **sorted = (BufferedPartition **) palloc(sizeof(BufferedPartition *) *
-															   (Size) (hash_get_num_entries(buffer.partitions) + 1));
+	const NameTable *table = &buffer.partitions;
+	BufferedPartition **sorted = (BufferedPartition **) palloc_extended(
+		sizeof(BufferedPartition *) * ((Size) table->count + 1), MCXT_ALLOC_HUGE);
 	int n = 0;
 
-	hash_seq_init(&scan, buffer.partitions);
-	while ((entry = (PartitionEntry *) hash_seq_search(&scan)) != nullptr)
-		sorted[n++] = &entry->partition;
+	for (uint32 i = 0; i < table->size; i++)
+		for (NameEntry *entry = table->buckets[i]; entry != nullptr; entry = entry->next)
+			sorted[n++] = &((PartitionEntry *) entry)->partition;
 	qsort(sorted, (size_t) n, sizeof(BufferedPartition *), compare_partitions);
 	*count = n;
 	return sorted;
@@ -371,7 +398,7 @@ push_buffer_sorted(int *count)
 uint32
 push_buffer_partitions()
 {
-	return buffer.partition_count;
+	return buffer.partitions.count;
 }
 
 FrameFile *
@@ -389,15 +416,15 @@ push_buffer_close()
 {
 	if (buffer.file.file != nullptr)
 		BufFileClose(buffer.file.file);
-	if (buffer.context != nullptr)
-		MemoryContextDelete(buffer.context);
-	buffer = {};
+	push_buffer_forget();
 }
 
 void
 push_buffer_forget()
 {
-	/* TopTransactionContext takes the memory along, and the resource owner the file */
+	/* the resource owner takes the file along */
+	if (context != nullptr)
+		MemoryContextReset(context);
 	buffer = {};
 }
 

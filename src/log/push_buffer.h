@@ -2,8 +2,8 @@
  * push_buffer.h: what this transaction has pushed and not yet written.
  *
  * Frames are kept by names, in the order of the pushes, with the savepoint they belong to: since sub-transactions nest,
- * what a rolled-back savepoint pushed is always the tail of that order. The newest are in memory (a child of
- * TopTransactionContext), at most queen.push_buffer_size of them; the older ones went to a temporary file.
+ * what a rolled-back savepoint pushed is always the tail of that order. The newest are in memory, at most
+ * queen.push_buffer_size of them; the older ones went to a temporary file.
  */
 #ifndef QUEEN_LOG_PUSH_BUFFER_H
 #define QUEEN_LOG_PUSH_BUFFER_H
@@ -30,6 +30,7 @@ struct BufferedPartition
 {
 	BufferedQueue *queue;
 	Name name;
+	uint32 hash;		 /* of all its names, and the tables */
 	uint32 number;		 /* what the file calls it */
 	BufferedFrame *last; /* the newest frame in memory, linked back to the oldest there */
 	uint32 count;		 /* of frames in memory */
