@@ -1,19 +1,39 @@
 """Pushers, consumers, and those who get in their way."""
 
+import json
 import threading
 import time
+from dataclasses import dataclass
 
 import psycopg2
 
-from client import LEASE_LOST, Actor, Failed
+from client import DUPLICATE, LEASE_LOST, Actor, Failed
 
-# queue -> partitions, and options. hot is where races are, wide where many partitions share a commit.
+GROUPS = ("auto", "ack", "nack", "lossy")  # consumer groups, by what their consumers do
+
+
+@dataclass
+class Queue:
+    weight: int  # of what is pushed
+    partitions: int
+    options: dict
+    groups: tuple = GROUPS
+    trimmed: bool = False  # what all groups have consumed is deleted
+    window: float = 0.0  # of deduplication; without, nothing is pushed with a key
+    drops: bool = False  # duplicates, silently
+
+
 QUEUES = {
-    "hot": (4, {"lease_time": "1 s", "max_deliveries": 4, "retry_delay": "10 ms"}),
-    "wide": (40, {"lease_time": "1 s", "max_deliveries": 2, "retry_delay": "20 ms", "compression": "none"}),
+    # where the races are
+    "hot": Queue(6, 4, {"lease_time": "1 s", "max_deliveries": 4, "retry_delay": "10 ms"}),
+    # where many partitions share a commit
+    "wide": Queue(2, 40, {"lease_time": "1 s", "max_deliveries": 2, "retry_delay": "20 ms", "compression": "none"}),
+    "brief": Queue(2, 3, {"max_deliveries": 5}, ("auto",), trimmed=True),
+    "keyed": Queue(0, 2, {"max_deliveries": 5, "dedup_window": 0.4}, ("auto",), window=0.4, drops=True),
+    "strict": Queue(0, 2, {"max_deliveries": 5, "lease_time": "1 s", "dedup_window": 0.4, "dedup": "error"}, ("ack",), window=0.4),
 }
-# consumer groups, by what their consumers do
-GROUPS = ("auto", "ack", "nack", "lossy")
+PUSHED = tuple(name for name, queue in QUEUES.items() if queue.weight > 0)
+KEYED = tuple(name for name, queue in QUEUES.items() if queue.window > 0)
 
 MESSAGE_TX = "coalesce(message ->> 't', split_part(convert_from(payload, 'UTF8'), ' ', 1))::bigint"
 MESSAGE_SEQ = "coalesce(message ->> 's', split_part(convert_from(payload, 'UTF8'), ' ', 2))::int"
@@ -27,6 +47,10 @@ ENDED = """
     WITH call AS MATERIALIZED (SELECT queen.{call} AS answer)
     INSERT INTO soak.events (tx, kind, queue, grp, part, lease, off, {column})
     SELECT %(tx)s, %(kind)s, %(queue)s, %(grp)s, %(part)s, %(lease)s, %(off)s, answer FROM call"""
+
+
+def consumed(group: str) -> tuple:
+    return tuple(name for name, queue in QUEUES.items() if group in queue.groups)
 
 
 class Pusher(Actor):
@@ -49,8 +73,8 @@ class Pusher(Actor):
             time.sleep(self.rng.random() * 0.05)
 
     def somewhere(self, queue=None):
-        queue = queue or self.rng.choices(tuple(QUEUES), (3, 1))[0]
-        return queue, f"p{self.rng.randint(1, QUEUES[queue][0])}"
+        queue = queue or self.rng.choices(PUSHED, [QUEUES[name].weight for name in PUSHED])[0]
+        return queue, f"p{self.rng.randint(1, QUEUES[queue].partitions)}"
 
     def pad(self) -> str:
         return "x" * (70000 if self.rng.random() < 0.01 else self.rng.randrange(200))
@@ -59,10 +83,10 @@ class Pusher(Actor):
         queue, part = self.somewhere(queue)
         self.seq += 1
         if self.rng.random() < 0.1:
-            self.do("INSERT INTO soak.sent VALUES (%s, %s, %s, %s, queen.push_bytes(%s, convert_to(%s, 'UTF8'), partition => %s))",
+            self.do("INSERT INTO soak.sent (tx, seq, queue, part, message_id) VALUES (%s, %s, %s, %s, queen.push_bytes(%s, convert_to(%s, 'UTF8'), partition => %s))",
                     tx, self.seq, queue, part, queue, f"{tx} {self.seq} {self.pad()}", part)
         else:
-            self.do("INSERT INTO soak.sent VALUES (%s, %s, %s, %s, queen.push(%s, jsonb_build_object('t', %s, 's', %s, 'p', %s), partition => %s))",
+            self.do("INSERT INTO soak.sent (tx, seq, queue, part, message_id) VALUES (%s, %s, %s, %s, queen.push(%s, jsonb_build_object('t', %s, 's', %s, 'p', %s), partition => %s))",
                     tx, self.seq, queue, part, queue, tx, self.seq, self.pad(), part)
 
     def few(self, tx: int):
@@ -73,7 +97,7 @@ class Pusher(Actor):
         queue, part = self.somewhere()
         count = count or self.rng.randint(2, 30)
         self.do("""
-            INSERT INTO soak.sent
+            INSERT INTO soak.sent (tx, seq, queue, part, message_id)
             SELECT %s, %s + n, %s, %s, id
             FROM queen.push_batch(%s, (SELECT jsonb_agg(jsonb_build_object('t', %s, 's', %s + i, 'p', repeat(md5(i::text), %s)) ORDER BY i)
                 FROM generate_series(1, %s) i), partition => %s) WITH ORDINALITY p(id, n)""",
@@ -113,6 +137,51 @@ class Pusher(Actor):
         if self.rng.random() < 0.5:
             self.do("ROLLBACK TO spilled")
         self.few(tx)
+
+
+class KeyedPusher(Pusher):
+    """Pushes with dedup_keys that others bring too, of which some are expired."""
+
+    role = "keyed"
+    keys = 30
+
+    def step(self):
+        queue = self.rng.choice(KEYED)
+        isolation = self.rng.choices(("READ COMMITTED", "REPEATABLE READ"), (3, 1))[0]
+        end = self.rng.choices(("commit", "rollback", "fail"), (8, 1, 1))[0]
+        linger = self.rng.random() * 0.03 if self.rng.random() < 0.1 else 0
+        self.transaction(lambda tx: self.push_keyed(tx, queue), isolation, end, set() if QUEUES[queue].drops else DUPLICATE, linger=linger)
+        self.pause(self.settings.push_pause)
+
+    def push_keyed(self, tx: int, queue: str):
+        self.seq = 0
+        for _ in range(self.rng.randint(1, 3)):
+            part = self.somewhere(queue)[1]
+            back = self.rng.random() < 0.15
+            if back:
+                self.do("SAVEPOINT key")
+            if self.rng.random() < 0.3:
+                self.keyed_batch(tx, queue, part)
+            else:
+                self.seq += 1
+                key = f"k{self.rng.randrange(self.keys)}"
+                self.do("""
+                    INSERT INTO soak.sent (tx, seq, queue, part, key, at, message_id)
+                    SELECT %s, %s, %s, %s, %s, clock_timestamp(), queen.push(%s, jsonb_build_object('t', %s, 's', %s), partition => %s, dedup_key => %s)""",
+                        tx, self.seq, queue, part, key, queue, tx, self.seq, part, key)
+            if back:
+                self.do("ROLLBACK TO key")
+
+    def keyed_batch(self, tx: int, queue: str, part: str):
+        keys = self.rng.sample(range(self.keys), self.rng.randint(2, 5))
+        self.do("""
+            INSERT INTO soak.sent (tx, seq, queue, part, key, at, message_id)
+            SELECT %s, %s + n, %s, %s, ((%s::jsonb) ->> (n - 1)::int), statement_timestamp(), id
+            FROM queen.push_batch(%s, (SELECT jsonb_agg(jsonb_build_object('t', %s, 's', %s + i) ORDER BY i) FROM generate_series(1, %s) i),
+                partition => %s, dedup_keys => %s::jsonb) WITH ORDINALITY p(id, n)""",
+                tx, self.seq, queue, part, json.dumps([f"k{key}" for key in keys]),
+                queue, tx, self.seq, len(keys), part, json.dumps([f"k{key}" for key in keys]))
+        self.seq += len(keys)
 
 
 class Preparer(Pusher):
@@ -170,7 +239,7 @@ class AutoConsumer(Pusher):
             self.pause(0.003)
 
     def pop(self, tx: int, queue=None, most=None) -> list:
-        queue = queue or self.rng.choice(tuple(QUEUES))
+        queue = queue or self.rng.choice(consumed(self.group))
         return self.rows(DELIVERED, tx, "auto", queue, self.group, most or self.rng.randint(1, self.most), self.rng.randint(1, 4), True)
 
     def consume(self, tx: int) -> int:
@@ -287,7 +356,7 @@ class Consumer(Actor):
             self.heart.held = None
 
     def take(self, tx: int) -> dict:
-        queue = self.rng.choice(tuple(QUEUES))
+        queue = self.rng.choice(consumed(self.group))
         rows = self.rows(DELIVERED, tx, "take", queue, self.group, self.rng.randint(1, self.most), self.rng.randint(1, 4), False)
         leases = {}
         for queue, part, lease, off in rows:
@@ -302,7 +371,9 @@ class Consumer(Actor):
             end_lease(self, tx, "ack", held, "ack(%(lease)s)::text")
             self.do("ROLLBACK TO changed_my_mind")
         if verb == "ack":
-            end_lease(self, tx, "ack", held, "ack(%(lease)s)::text")
+            # in one statement with an extend, too
+            lease = "CASE WHEN queen.extend(%(lease)s) > '-infinity' THEN %(lease)s::uuid END" if self.rng.random() < 0.1 else "%(lease)s"
+            end_lease(self, tx, "ack", held, f"ack({lease})::text")
         elif verb == "part":
             # what is named may be a hole
             end_lease(self, tx, "ack", held, "ack(%(lease)s, %(off)s)::text", off=self.rng.randint(offsets[0], offsets[-1]))
@@ -357,10 +428,46 @@ class LossyConsumer(Consumer):
     verbs = {"ack": 12, "part": 2, "abandon": 1}
 
 
+class Trimmer(Actor):
+    """What retention will do: deletes what is consumed, also the newest segment, under the partition's lock."""
+
+    role = "trimmer"
+
+    def step(self):
+        queue = self.rng.choice([name for name, q in QUEUES.items() if q.trimmed])
+        part = f"p{self.rng.randint(1, QUEUES[queue].partitions)}"
+        self.transaction(lambda tx: self.trim(queue, part), end=self.rng.choice(("commit", "commit", "rollback")))
+        self.pause(0.1)
+
+    def trim(self, queue: str, part: str):
+        ids = self.rows("SELECT partition_id, queue_id FROM queen.log_partitions p JOIN queen.queues q USING (queue_id) WHERE q.name = %s AND p.name = %s",
+                        queue, part)
+        if not ids:
+            return
+        partition_id, queue_id = ids[0]
+        self.do("SELECT queen_test_lock_partition(%s)", partition_id)
+        done = self.rows("""
+            SELECT min(coalesce(committed, -1)) FROM queen.log_groups LEFT JOIN queen.log_cursors ON log_cursors.group_id = log_groups.group_id AND partition_id = %s
+            WHERE queue_id = %s""", partition_id, queue_id)[0][0]
+        # whole segments only
+        until = self.rows("SELECT max(end_offset) FROM queen.log_segments WHERE partition_id = %s AND end_offset <= %s", partition_id, done)[0][0]
+        if until is None:
+            return
+        self.do(f"""
+            INSERT INTO soak.archive
+            SELECT queue, partition, msg_offset, {MESSAGE_TX}, {MESSAGE_SEQ}, message_id, enqueued_at
+            FROM queen.peek(%s, %s, max_messages => 100000) WHERE msg_offset <= %s""", queue, part, until)
+        self.do("""
+            WITH gone AS (DELETE FROM queen.log_segments WHERE partition_id = %s AND end_offset <= %s RETURNING created_at)
+            INSERT INTO queen.log_starts SELECT %s, %s + 1, max(created_at) FROM gone
+            ON CONFLICT (partition_id) DO UPDATE SET log_start = excluded.log_start, last_created_at = excluded.last_created_at""",
+                partition_id, until, partition_id, until)
+
+
 class Maintenance(Actor):
     role = "maintenance"
     victim = False
-    tables = ("log_segments", "log_cursors", "log_consumers", "log_partitions", "queues", "log_groups")
+    tables = ("log_segments", "log_cursors", "log_consumers", "log_partitions", "log_starts", "log_txns", "queues", "log_groups")
     commands = ("VACUUM {}", "ANALYZE {}", "REINDEX TABLE CONCURRENTLY {}", "VACUUM (INDEX_CLEANUP on, FREEZE) {}")
 
     def step(self):
@@ -404,6 +511,7 @@ class Interrupter(Actor):
                     PERFORM pg_stat_clear_snapshot();
                     SELECT pid INTO victim FROM pg_stat_activity
                     WHERE application_name LIKE 'soak-%' AND application_name NOT LIKE 'soak-quiet-%' AND state = 'active'
+                        AND query_start > clock_timestamp() - interval '0.5 s' -- what hangs is to be seen to hang
                         AND (query ~ '^(COMMIT|PREPARE)' OR i > 20) ORDER BY random() LIMIT 1;
                     EXIT WHEN FOUND;
                     PERFORM pg_sleep(0.0005);
@@ -416,12 +524,14 @@ class Interrupter(Actor):
 # Every actor of the soak and how many of it there are.
 CAST = (
     (Pusher, 5),
+    (KeyedPusher, 2),
     (Preparer, 1),
     (AutoConsumer, 2),
     (Steady, 1),
     (AckConsumer, 3),
     (NackConsumer, 2),
     (LossyConsumer, 2),
+    (Trimmer, 1),
     (Maintenance, 1),
     (Snapshot, 1),
     (Interrupter, 1),

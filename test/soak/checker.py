@@ -11,6 +11,9 @@ from actors import QUEUES
 from model import Cursor, Event, Message, Partition, Violation
 
 PAGE = 20000
+LONGEST = "10 s"  # that a statement of an actor may take
+
+DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
 
 # What holds whenever nobody writes, and in every snapshot.
 STRUCTURE = {
@@ -33,6 +36,7 @@ STRUCTURE = {
 REST = {
     "nothing is under a lease": "SELECT count(*) FROM queen.log_cursors WHERE lease IS NOT NULL",
     "nothing is blocked": "SELECT count(*) FROM queen.pg_stat_queen_blocked",
+    "each key has one row": "SELECT count(*) FROM (SELECT 1 FROM queen.log_txns GROUP BY partition_id, key_hash HAVING count(*) > 1) d",
     "nothing stays prepared": "SELECT count(*) FROM pg_prepared_xacts",
     "no temporary file is left": "SELECT count(*) FROM pg_ls_tmpdir()",
     "no partition lock is left": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
@@ -50,7 +54,8 @@ class Checker:
         self.partitions = {}
         self.cursors = {}
         self.last_event = 0
-        self.seen = 0  # messages in self.partitions
+        self.seen = 0  # messages in self.partitions but those that might have been dropped
+        self.dropped = 0
         self.behind = 0  # passes in a row that did not find all that was sent
         self.read_to = {}  # client log -> bytes read
         self.committed = []  # transactions that clients know of, not checked yet
@@ -76,7 +81,7 @@ class Checker:
         self.read_client_logs()
         with self.conn.cursor() as cursor:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        sent = self.rows("SELECT count(*) FROM soak.sent")[0][0]
+        sent = self.rows(f"SELECT count(*) FROM soak.sent WHERE NOT {DROPPABLE}")[0][0]
         events = self.rows(f"""
             SELECT queue, grp, part, id, tx, kind, lease::text, off, sent_tx, sent_seq, message_id::text, attempt,
                 {seconds('until')}, answer, {seconds('at')}
@@ -94,7 +99,10 @@ class Checker:
         self.behind = 0 if self.seen >= sent else self.behind + 1
         if self.behind > 15 or (final and self.seen != sent):
             raise Violation("lost", f"{sent} messages were sent, a reader sees {self.seen} of them: {self.some_lost()}")
+        if not final:
+            self.check_running()
         if final:
+            self.check_dropped()
             self.check_zero([(what, self.rows(query)[0][0]) for what, query in (STRUCTURE | REST).items()])
             for key, cursor in self.cursors.items():
                 cursor.check_drained(dead.get(key, {}))
@@ -107,16 +115,32 @@ class Checker:
 
     def some_lost(self) -> str:
         seen = {(m.tx, m.seq) for p in self.partitions.values() for m in p.messages}
-        missing = [row for row in self.rows("SELECT tx, seq, queue, part FROM soak.sent") if (row[0], row[1]) not in seen]
+        missing = [row for row in self.rows(f"SELECT tx, seq, queue, part FROM soak.sent WHERE NOT {DROPPABLE}") if (row[0], row[1]) not in seen]
         return ", ".join(f"tx {tx} seq {seq} to {queue}/{part}" for tx, seq, queue, part in missing[:5])
+
+    def check_dropped(self):
+        """What was pushed with a key and is not in the log."""
+        seen = {(m.tx, m.seq) for p in self.partitions.values() if p.window for m in p.messages}
+        for tx, seq, queue, part, key, at, committed in self.rows(f"""
+                SELECT tx, seq, queue, part, key, {seconds('s.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+                FROM soak.sent s JOIN soak.transactions t USING (tx) WHERE {DROPPABLE}"""):
+            if (tx, seq) not in seen:
+                self.partitions[(queue, part)].check_dropped(tx, seq, key, at, committed)
+                self.dropped += 1
+
+    def check_running(self):
+        stuck = self.rows("""SELECT application_name, query FROM pg_stat_activity WHERE state = 'active' AND query_start < clock_timestamp() - %s::interval
+            AND application_name LIKE 'soak-%%' AND application_name NOT LIKE 'soak-quiet-%%'""", LONGEST)
+        if stuck:
+            raise Violation("stuck", f"{stuck[0][0]} has been at it for {LONGEST}: {' '.join(stuck[0][1].split())}")
 
     # ---- the log ----
 
     def read_log(self):
-        for queue, (partitions, _) in QUEUES.items():
-            for n in range(1, partitions + 1):
+        for queue, kind in QUEUES.items():
+            for n in range(1, kind.partitions + 1):
                 part = f"p{n}"
-                log = self.partitions.setdefault((queue, part), Partition(f"{queue}/{part}"))
+                log = self.partitions.setdefault((queue, part), Partition(f"{queue}/{part}", window=kind.window))
                 while True:
                     begin = log.messages[-1].offset + 1 if log.messages else 0
                     rows = self.rows(f"""
@@ -124,7 +148,13 @@ class Checker:
                             coalesce(message ->> 's', split_part(convert_from(payload, 'UTF8'), ' ', 2))::int,
                             message_id::text, {seconds('enqueued_at')}
                         FROM queen.peek(%s, %s, %s, {PAGE})""", queue, part, begin)
-                    self.add_messages(log, queue, part, rows)
+                    found = {row[0]: row for row in rows}
+                    if kind.trimmed:
+                        # what was deleted before peek came, or since
+                        found |= {row[0]: row for row in self.rows(f"""
+                            SELECT off, tx, seq, message_id::text, {seconds('created_at')}
+                            FROM soak.archive WHERE queue = %s AND part = %s AND off >= %s""", queue, part, begin)}
+                    self.add_messages(log, queue, part, [found[off] for off in sorted(found)])
                     if len(rows) < PAGE:
                         break
 
@@ -133,7 +163,7 @@ class Checker:
         if not rows:
             return
         sent = {(tx, seq): rest for tx, seq, *rest in self.rows(f"""
-            SELECT s.tx, s.seq, s.queue, s.part, s.message_id::text, {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+            SELECT s.tx, s.seq, s.queue, s.part, s.message_id::text, s.key, {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
             FROM soak.sent s JOIN soak.transactions t USING (tx) WHERE s.tx = ANY (%s)""", list({row[1] for row in rows}))}
         for offset, tx, seq, message_id, created_at in rows:
             found = sent.get((tx, seq))
@@ -141,8 +171,8 @@ class Checker:
                 raise Violation("invented", f"{log.name} offset {offset} is tx {tx} seq {seq}, which was rolled back or never sent")
             if found[:3] != [queue, part, message_id]:
                 raise Violation("content", f"{log.name} offset {offset}: id {message_id}, sent to {found[0]}/{found[1]} as {found[2]}")
-            log.add(Message(offset, tx, seq, message_id, created_at, found[3], found[4]))
-            self.seen += 1
+            log.add(Message(offset, tx, seq, message_id, created_at, found[4], found[5], found[3]))
+            self.seen += found[3] is None or not QUEUES[queue].drops
 
     # ---- the cursors ----
 
@@ -156,7 +186,7 @@ class Checker:
             cursor = self.cursors.get(key)
             if cursor is None:
                 cursor = self.cursors[key] = Cursor(f"{grp} at {queue}/{part}", self.partitions[(queue, part)],
-                                                    QUEUES[queue][1]["max_deliveries"])
+                                                    QUEUES[queue].options["max_deliveries"])
                 cursor.last_event = 0
             e = Event(*event)
             if e.id > cursor.last_event:
@@ -206,7 +236,9 @@ class Checker:
     def figures(self) -> dict:
         cursors = self.cursors.values()
         return {
-            "messages": self.seen,
+            "messages": sum(len(p.messages) for p in self.partitions.values()),
+            "duplicates dropped": self.dropped,
+            "deleted": self.rows("SELECT count(*) FROM soak.archive")[0][0],
             "holes": sum(p.messages[-1].offset + 1 - len(p.messages) for p in self.partitions.values() if p.messages),
             "completed": sum(c.completed for c in cursors),
             "redelivered": sum(c.redelivered for c in cursors),

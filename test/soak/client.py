@@ -15,6 +15,7 @@ ENDED_BY_OTHERS = {
 }
 SERIALIZATION = {"40001"}
 LEASE_LOST = {"QN001"}
+DUPLICATE = {"23505"}  # of a dedup_key
 FAULT = {"P0001"}  # queen_test_fail_at_commit
 
 

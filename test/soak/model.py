@@ -14,6 +14,8 @@ class Violation(Exception):
         self.invariant = invariant
 
 
+MICROSECOND = 1e-6  # what a sum of times in seconds since 1970 is exact to
+
 INVARIANTS = {
     "invented": "no message that was not sent, or that was rolled back, is seen",
     "lost": "every committed push is in the log, where a reader finds it",
@@ -28,6 +30,7 @@ INVARIANTS = {
     "deliveries": "attempts are counted exactly; none beyond max_deliveries, and what is dead has used them up",
     "alone": "a message that was delivered before comes alone",
     "answers": "ack and nack answer what they did",
+    "dedup": "a dedup_key is pushed once a window, and dropped only for one that is there",
     "outcome": "a commit that succeeded is there after every crash, one that failed is not",
 }
 
@@ -41,6 +44,7 @@ class Message:
     created_at: float
     commit_began: float
     committed: float
+    key: str = None
 
 
 @dataclass
@@ -52,6 +56,8 @@ class Partition:
     index: dict = field(default_factory=dict)  # offset -> position in messages
     last_tx: dict = field(default_factory=dict)  # session -> its last (tx, seq)
     latest_began: float = 0.0
+    window: float = 0.0  # of deduplication
+    keys: dict = field(default_factory=dict)  # dedup_key -> its messages
 
     def add(self, m: Message):
         where = f"{self.name} offset {m.offset} (tx {m.tx}, seq {m.seq})"
@@ -69,10 +75,25 @@ class Partition:
             raise Violation("order of calls", f"{where} behind seq {before[1]} of the same transaction")
         if before and before[0] > m.tx:
             raise Violation("order of a session", f"{where} behind transaction {before[0]} of the same session")
+        if m.key is not None:
+            self.add_key(m, where)
         self.last_tx[session] = (m.tx, m.seq)
         self.latest_began = max(self.latest_began, m.commit_began)
         self.index[m.offset] = len(self.messages)
         self.messages.append(m)
+
+
+    def add_key(self, m: Message, where: str):
+        """A commit takes its keys between its beginning and the stamping of its segments."""
+        owners = self.keys.setdefault(m.key, [])
+        if owners and m.created_at < owners[-1].commit_began + self.window - MICROSECOND:
+            raise Violation("dedup", f"{where}: key {m.key} again {m.created_at - owners[-1].commit_began:.3f} s after offset {owners[-1].offset}")
+        owners.append(m)
+
+    def check_dropped(self, tx: int, seq: int, key: str, pushed: float, committed: float):
+        """A committed push with a key that is not in the log."""
+        if not any(owner.created_at + self.window > pushed - MICROSECOND and owner.commit_began < committed for owner in self.keys.get(key, ())):
+            raise Violation("dedup", f"{self.name}: tx {tx} seq {seq} with key {key} is not there, and nobody had the key")
 
 
 @dataclass

@@ -101,9 +101,24 @@ expect("answers", "release answers false to the holder", lambda: replay(*batch("
 expect("answers", "nack says dead, and no dead letter is there", lambda: replay(*batch("a", 0), ("nack", "a", 0, "dead")))
 expect("answers", "extend makes a lease shorter", lambda: replay(*batch("a", 0, until=50), ("extend", "a", None, None, {"until": 40})))
 
+
+
+def keyed(*messages) -> Partition:
+    partition = Partition("p", window=5)
+    for m in messages:
+        partition.add(m)
+    return partition
+
+
+expect(None, "a key again after its window", lambda: keyed(message(0, key="k"), message(6, key="k")))
+expect("dedup", "a key twice in its window", lambda: keyed(message(0, key="k"), message(3, key="k")))
+expect(None, "a push dropped for the key's owner", lambda: keyed(message(0, key="k")).check_dropped(9, 1, "k", 4, 4.5))
+expect("dedup", "a push dropped although the window was over", lambda: keyed(message(0, key="k")).check_dropped(9, 1, "k", 6, 7))
+expect("dedup", "a push dropped for nothing", lambda: keyed(message(0, key="k")).check_dropped(9, 1, "other", 4, 4.5))
+
 # "invented" and "outcome" are looked up in tables (checker.py)
 tested = {"order of calls", "order of a session", "order in real time", "created_at", "skipped", "again", "fence", "deliveries", "alone",
-          "content", "lost", "answers", "invented", "outcome"}
+          "content", "lost", "answers", "dedup", "invented", "outcome"}
 if tested != set(INVARIANTS):
     failed += 1
     print(f"not ok model: no case for {tested ^ set(INVARIANTS)}")

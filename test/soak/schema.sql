@@ -16,8 +16,22 @@ CREATE TABLE soak.sent (
 	seq        integer NOT NULL,                  -- order of the calls
 	queue      text    NOT NULL,
 	part       text    NOT NULL,
-	message_id uuid    NOT NULL,
+	message_id uuid    NOT NULL,                  -- what the push answered
+	key        text,                              -- its dedup_key
+	at         timestamptz NOT NULL DEFAULT clock_timestamp(),   -- when it was pushed, or a moment later
 	PRIMARY KEY (tx, seq)
+);
+
+-- Messages that were deleted, put here by the transaction that deleted them.
+CREATE TABLE soak.archive (
+	queue      text    NOT NULL,
+	part       text    NOT NULL,
+	off        bigint  NOT NULL,
+	tx         bigint  NOT NULL,
+	seq        integer NOT NULL,
+	message_id uuid    NOT NULL,
+	created_at timestamptz NOT NULL,
+	PRIMARY KEY (queue, part, off)
 );
 
 -- What happened to a cursor. id is drawn after the call, under the lock of the cursor's row, which is kept to the end: so
