@@ -440,7 +440,7 @@ class Trimmer(Actor):
         self.pause(0.1)
 
     def trim(self, queue: str, part: str):
-        ids = self.rows("SELECT partition_id, queue_id FROM queen.log_partitions p JOIN queen.queues q USING (queue_id) WHERE q.name = %s AND p.name = %s",
+        ids = self.rows("SELECT partition_id, queue_id FROM queen.log_partitions p JOIN queen.queues q USING (log_id) WHERE q.name = %s AND p.name = %s",
                         queue, part)
         if not ids:
             return

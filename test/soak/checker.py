@@ -23,7 +23,7 @@ STRUCTURE = {
             FROM queen.log_segments WINDOW w AS (PARTITION BY partition_id ORDER BY base_offset, end_offset)) s WHERE bad""",
     "names are unique, no segment is an orphan": """
         SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.queues GROUP BY tenant, name HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM (SELECT 1 FROM queen.log_partitions GROUP BY queue_id, name HAVING count(*) > 1) d) +
+            (SELECT count(*) FROM (SELECT 1 FROM queen.log_partitions GROUP BY log_id, name HAVING count(*) > 1) d) +
             (SELECT count(*) FROM (SELECT 1 FROM queen.log_groups GROUP BY queue_id, name HAVING count(*) > 1) d) +
             (SELECT count(*) FROM queen.log_segments s WHERE NOT EXISTS (SELECT FROM queen.log_partitions p WHERE p.partition_id = s.partition_id))""",
     "one live state for each cursor, in its era": """

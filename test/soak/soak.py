@@ -202,7 +202,7 @@ def drain_group(cursor, queue: str, group: str):
             continue
         # nothing now: a lease runs, a nacked head waits, or the call moved a message to the dead letters
         cursor.execute("""
-            SELECT count(*) FROM queen.queues q JOIN queen.log_partitions p USING (queue_id)
+            SELECT count(*) FROM queen.queues q JOIN queen.log_partitions p USING (log_id)
                 JOIN queen.log_groups g USING (queue_id) LEFT JOIN queen.log_cursors c USING (partition_id, group_id)
             WHERE q.name = %s AND g.name = %s AND coalesce(c.committed, -1) <
                 (SELECT max(end_offset) FROM queen.log_segments s WHERE s.partition_id = p.partition_id)""", (queue, group))
