@@ -3,14 +3,15 @@
 #   make                       build against the server that PG_CONFIG names
 #   make install               into that server (DESTDIR works)
 #   make installcheck          pg_regress and isolation tests on a running server that has test/regress.conf's settings
-#   make demo check bench      on a private copy of the server, as root or not; install what is missing with apt first
+#   make demo check bench soak on a private copy of the server, as root or not; install what is missing with apt first
 #   make lint tidy format unit the parts
 #
 # Variables: PG_CONFIG or PG_MAJOR (which server), CXX (g++ or clang++), WERROR=1 (warnings are errors: CI),
 # for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh),
-# and for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md).
+# for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md),
+# for soak: MINUTES=5 or SECONDS=300, SEED=1, KILL_EVERY=60 (see tools/soak.sh).
 
-script_goals := demo check bench lint tidy format unit help
+script_goals := demo check bench soak lint tidy format unit help
 
 ifneq ($(filter $(script_goals),$(MAKECMDGOALS)),)
 
@@ -29,6 +30,9 @@ demo:
 bench:
 	@tools/need.sh bench
 	@tools/with_server.sh bench/run.sh
+
+soak:
+	@SOAK_SECONDS='$(SECONDS)' tools/soak.sh
 
 lint:
 	@tools/need.sh lint

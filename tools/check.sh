@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # check.sh: every test there is, each suite counted. The last line is "N passed, N failed"; the exit status says the same.
 #
-#   SUITES="regress tap"   only these of: lint tidy clang build symbols unit asan tsan fuzz regress isolation tap
+#   SUITES="regress tap"   only these of: lint tidy clang build symbols unit asan tsan fuzz regress isolation tap soak
 #   TESTS="push 001_crash" only these tests: names in test/sql, test/specs or test/t; alone, it picks the suites too
 #   FUZZ_SECONDS=20        how long to fuzz              PROVE_JOBS=2   TAP files at a time
+#   SOAK_SECONDS=16        how long to soak              SEED=1         what the soak draws from (tools/soak.sh)
 #   SUITE_TIMEOUT=1200     seconds until a suite of the server is stopped and has failed
 #   KEEP=1                 keep the temporary directory that the servers ran in
 #
@@ -19,7 +20,7 @@
 . "$(dirname "$0")/env.sh"
 cd "$TOP"
 
-all="lint build symbols tidy unit asan tsan fuzz regress isolation tap"
+all="lint build symbols tidy unit asan tsan fuzz regress isolation tap soak"
 
 # picked FILES…: the names of those files that TESTS asks for
 picked() {
@@ -37,7 +38,7 @@ if [ -n "${TESTS:-}" ] && [ -z "${SUITES:-}" ]; then
 fi
 : "${SUITES:=$all}"
 suites=
-for s in lint clang build symbols tidy unit asan tsan fuzz regress isolation tap; do
+for s in lint clang build symbols tidy unit asan tsan fuzz regress isolation tap soak; do
 	case " $SUITES " in *" $s "*) suites+=" $s" ;; esac
 done
 for s in $SUITES; do
@@ -150,6 +151,8 @@ suite_tap() {
 	return "$rc"
 }
 
+suite_soak() { SOAK_SECONDS=${SOAK_SECONDS:-16} timeout --kill-after=30 "${SUITE_TIMEOUT:-1200}" tools/soak.sh; }
+
 # ---- counting ----
 
 sum() { awk '{ n += $1 } END { print n + 0 }'; }
@@ -158,7 +161,7 @@ sum() { awk '{ n += $1 } END { print n + 0 }'; }
 count() {
 	local log=$1 p f failed_tests
 	case $2 in
-		lint | symbols | tidy | build | clang | fuzz)
+		lint | symbols | tidy | build | clang | fuzz | soak)
 			p=$(grep -c '^ok ' "$log") f=$(grep -c '^not ok ' "$log")
 			;;
 		unit | asan | tsan)

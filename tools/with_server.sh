@@ -4,7 +4,7 @@
 # Builds, makes a relocated copy of the server (tools/tree.sh) in a temporary directory, starts it there as an
 # unprivileged user with queen preloaded and without TCP, creates database "queen" with the extension, and runs COMMAND
 # as the caller in the checkout's top directory. COMMAND finds the server through PGHOST, PGPORT, PGUSER, PGDATABASE,
-# its programs in PATH, and its log as QUEEN_SERVER_LOG. Everything is gone afterwards; KEEP=1 keeps it.
+# its programs in PATH, its log as QUEEN_SERVER_LOG, its data directory as QUEEN_SERVER_DATA. Everything is gone afterwards; KEEP=1 keeps it.
 . "$(dirname "$0")/env.sh"
 
 settings=()
@@ -49,7 +49,7 @@ server sh -c 'cat >>data/postgresql.conf' <"$run/extra.conf"
 server pg_ctl -D "$run/server/data" -l "$run/server/log" -w start >"$run/start.log" 2>&1 ||
 	{ cat "$run/start.log" "$run/server/log"; die "the server does not start"; }
 
-export PGHOST=$run/server PGPORT=5432 PGUSER=postgres PGDATABASE=queen QUEEN_SERVER_LOG=$run/server/log
+export PGHOST=$run/server PGPORT=5432 PGUSER=postgres PGDATABASE=queen QUEEN_SERVER_LOG=$run/server/log QUEEN_SERVER_DATA=$run/server/data
 export PATH="$bin:/usr/bin:$PATH" # apt's packages are for /usr/bin/python3, whatever other there is
 psql -qX -d postgres -c 'CREATE DATABASE queen' && psql -qX -c 'CREATE EXTENSION queen'
 

@@ -1,0 +1,248 @@
+"""Feeds the model with what is in the database and in the clients' logs, again and again while the soak runs, and a last
+time, from the beginning, when everything has come to rest."""
+
+import glob
+import json
+import os
+
+import psycopg2
+
+from actors import QUEUES
+from model import Cursor, Event, Message, Partition, Violation
+
+PAGE = 20000
+LONGEST = "10 s"  # that a statement of an actor may take
+
+DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
+
+# What holds whenever nobody writes, and in every snapshot.
+STRUCTURE = {
+    "offsets of segments do not overlap": """
+        SELECT count(*) FROM (
+            SELECT base_offset <= lag(end_offset) OVER w OR end_offset < base_offset OR created_at < lag(created_at) OVER w AS bad
+            FROM queen.log_segments WINDOW w AS (PARTITION BY partition_id ORDER BY base_offset, end_offset)) s WHERE bad""",
+    "names are unique, no segment is an orphan": """
+        SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.queues GROUP BY tenant, name HAVING count(*) > 1) d) +
+            (SELECT count(*) FROM (SELECT 1 FROM queen.log_partitions GROUP BY log_id, name HAVING count(*) > 1) d) +
+            (SELECT count(*) FROM (SELECT 1 FROM queen.log_groups GROUP BY queue_id, name HAVING count(*) > 1) d) +
+            (SELECT count(*) FROM queen.log_segments s WHERE NOT EXISTS (SELECT FROM queen.log_partitions p WHERE p.partition_id = s.partition_id))""",
+    "one live state for each cursor, in its era": """
+        SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.log_cursors GROUP BY partition_id, group_id HAVING count(*) > 1) d) +
+            (SELECT count(*) FROM queen.log_consumers i FULL JOIN queen.log_cursors c USING (partition_id, group_id)
+                WHERE i.created_at IS NULL OR c.era IS NULL) +
+            (SELECT count(*) FROM queen.log_cursors WHERE era <> changes / 16)""",
+}
+# What holds when the log is drained.
+REST = {
+    "nothing is under a lease": "SELECT count(*) FROM queen.log_cursors WHERE lease IS NOT NULL",
+    "nothing is blocked": "SELECT count(*) FROM queen.pg_stat_queen_blocked",
+    "each key has one row": "SELECT count(*) FROM (SELECT 1 FROM queen.log_txns GROUP BY partition_id, key_hash HAVING count(*) > 1) d",
+    "nothing stays prepared": "SELECT count(*) FROM pg_prepared_xacts",
+    "no temporary file is left": "SELECT count(*) FROM pg_ls_tmpdir()",
+    "no partition lock is left": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
+}
+
+
+def seconds(column: str) -> str:
+    """A timestamp as a float: exact to the microsecond until 2100."""
+    return f"extract(epoch FROM {column})::float8"
+
+
+class Checker:
+    def __init__(self, settings):
+        self.settings = settings
+        self.partitions = {}
+        self.cursors = {}
+        self.last_event = 0
+        self.seen = 0  # messages in self.partitions but those that might have been dropped
+        self.dropped = 0
+        self.behind = 0  # passes in a row that did not find all that was sent
+        self.read_to = {}  # client log -> bytes read
+        self.committed = []  # transactions that clients know of, not checked yet
+        self.failed = []
+        self.counts = {"commits": 0, "failures": 0}
+        self.conn = None
+
+    def connect(self):
+        self.conn = psycopg2.connect(application_name="soak-quiet-checker")
+        self.conn.autocommit = True
+
+    def rows(self, query: str, *args) -> list:
+        with self.conn.cursor() as cursor:
+            cursor.execute(query, args or None)
+            return cursor.fetchall()
+
+    # ---- one pass ----
+
+    def run(self, final: bool = False):
+        """Raises Violation. A pass that a crash of the server cuts short is as good as none."""
+        if self.conn is None or self.conn.closed:
+            self.connect()
+        self.read_client_logs()
+        with self.conn.cursor() as cursor:
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        sent = self.rows(f"SELECT count(*) FROM soak.sent WHERE NOT {DROPPABLE}")[0][0]
+        events = self.rows(f"""
+            SELECT queue, grp, part, id, tx, kind, lease::text, off, sent_tx, sent_seq, message_id::text, attempt,
+                {seconds('until')}, answer, {seconds('at')}
+            FROM soak.events WHERE id > %s ORDER BY id""", self.first_open_event())
+        dead = {}
+        for queue, part, grp, off, attempts in self.rows("SELECT queue, partition, consumer_group, msg_offset, attempts FROM queen.dead_letters"):
+            dead.setdefault((queue, grp, part), {})[off] = attempts
+        structure = [(what, self.rows(query)[0][0]) for what, query in STRUCTURE.items()] if not final else []
+        with self.conn.cursor() as cursor:
+            cursor.execute("COMMIT")
+        self.check_zero(structure)
+        self.check_outcomes()
+        self.read_log()
+        self.replay(events, dead)
+        self.behind = 0 if self.seen >= sent else self.behind + 1
+        if self.behind > 15 or (final and self.seen != sent):
+            raise Violation("lost", f"{sent} messages were sent, a reader sees {self.seen} of them: {self.some_lost()}")
+        if not final:
+            self.check_running()
+        if final:
+            self.check_dropped()
+            self.check_zero([(what, self.rows(query)[0][0]) for what, query in (STRUCTURE | REST).items()])
+            for key, cursor in self.cursors.items():
+                cursor.check_drained(dead.get(key, {}))
+
+    @staticmethod
+    def check_zero(counts: list):
+        for what, count in counts:
+            if count != 0:
+                raise Violation("structure", f"{what}: {count}")
+
+    def some_lost(self) -> str:
+        seen = {(m.tx, m.seq) for p in self.partitions.values() for m in p.messages}
+        missing = [row for row in self.rows(f"SELECT tx, seq, queue, part FROM soak.sent WHERE NOT {DROPPABLE}") if (row[0], row[1]) not in seen]
+        return ", ".join(f"tx {tx} seq {seq} to {queue}/{part}" for tx, seq, queue, part in missing[:5])
+
+    def check_dropped(self):
+        """What was pushed with a key and is not in the log."""
+        seen = {(m.tx, m.seq) for p in self.partitions.values() if p.window for m in p.messages}
+        for tx, seq, queue, part, key, at, committed in self.rows(f"""
+                SELECT tx, seq, queue, part, key, {seconds('s.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+                FROM soak.sent s JOIN soak.transactions t USING (tx) WHERE {DROPPABLE}"""):
+            if (tx, seq) not in seen:
+                self.partitions[(queue, part)].check_dropped(tx, seq, key, at, committed)
+                self.dropped += 1
+
+    def check_running(self):
+        stuck = self.rows("""SELECT application_name, query FROM pg_stat_activity WHERE state = 'active' AND query_start < clock_timestamp() - %s::interval
+            AND application_name LIKE 'soak-%%' AND application_name NOT LIKE 'soak-quiet-%%'""", LONGEST)
+        if stuck:
+            raise Violation("stuck", f"{stuck[0][0]} has been at it for {LONGEST}: {' '.join(stuck[0][1].split())}")
+
+    # ---- the log ----
+
+    def read_log(self):
+        for queue, kind in QUEUES.items():
+            for n in range(1, kind.partitions + 1):
+                part = f"p{n}"
+                log = self.partitions.setdefault((queue, part), Partition(f"{queue}/{part}", window=kind.window))
+                while True:
+                    begin = log.messages[-1].offset + 1 if log.messages else 0
+                    rows = self.rows(f"""
+                        SELECT msg_offset, coalesce(message ->> 't', split_part(convert_from(payload, 'UTF8'), ' ', 1))::bigint,
+                            coalesce(message ->> 's', split_part(convert_from(payload, 'UTF8'), ' ', 2))::int,
+                            message_id::text, {seconds('enqueued_at')}
+                        FROM queen.peek(%s, %s, %s, {PAGE})""", queue, part, begin)
+                    found = {row[0]: row for row in rows}
+                    if kind.trimmed:
+                        # what was deleted before peek came, or since
+                        found |= {row[0]: row for row in self.rows(f"""
+                            SELECT off, tx, seq, message_id::text, {seconds('created_at')}
+                            FROM soak.archive WHERE queue = %s AND part = %s AND off >= %s""", queue, part, begin)}
+                    self.add_messages(log, queue, part, [found[off] for off in sorted(found)])
+                    if len(rows) < PAGE:
+                        break
+
+    def add_messages(self, log: Partition, queue: str, part: str, rows: list):
+        """A statement of its own reads what was sent: its snapshot is newer than what peek has seen."""
+        if not rows:
+            return
+        sent = {(tx, seq): rest for tx, seq, *rest in self.rows(f"""
+            SELECT s.tx, s.seq, s.queue, s.part, s.message_id::text, s.key, {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+            FROM soak.sent s JOIN soak.transactions t USING (tx) WHERE s.tx = ANY (%s)""", list({row[1] for row in rows}))}
+        for offset, tx, seq, message_id, created_at in rows:
+            found = sent.get((tx, seq))
+            if found is None:
+                raise Violation("invented", f"{log.name} offset {offset} is tx {tx} seq {seq}, which was rolled back or never sent")
+            if found[:3] != [queue, part, message_id]:
+                raise Violation("content", f"{log.name} offset {offset}: id {message_id}, sent to {found[0]}/{found[1]} as {found[2]}")
+            log.add(Message(offset, tx, seq, message_id, created_at, found[4], found[5], found[3]))
+            self.seen += found[3] is None or not QUEUES[queue].drops
+
+    # ---- the cursors ----
+
+    def first_open_event(self) -> int:
+        """Ids of other cursors commit out of order: a few are read again, and known by their cursor's last."""
+        return max(0, self.last_event - 20000)
+
+    def replay(self, events: list, dead: dict):
+        for queue, grp, part, *event in events:
+            key = (queue, grp, part)
+            cursor = self.cursors.get(key)
+            if cursor is None:
+                cursor = self.cursors[key] = Cursor(f"{grp} at {queue}/{part}", self.partitions[(queue, part)],
+                                                    QUEUES[queue].options["max_deliveries"])
+                cursor.last_event = 0
+            e = Event(*event)
+            if e.id > cursor.last_event:
+                cursor.apply(e, dead.get(key, {}))
+                cursor.last_event = e.id
+                self.last_event = max(self.last_event, e.id)
+
+    # ---- what clients know ----
+
+    def read_client_logs(self):
+        for path in glob.glob(os.path.join(self.settings.client_logs, "*.log")):
+            with open(path, "rb") as file:
+                file.seek(self.read_to.get(path, 0))
+                data = file.read()
+            data = data[:data.rfind(b"\n") + 1]
+            self.read_to[path] = self.read_to.get(path, 0) + len(data)
+            for line in data.splitlines():
+                self.take_note(os.path.basename(path), json.loads(line))
+
+    def take_note(self, path: str, note: list):
+        if note[0] == "violation":
+            raise Violation(note[1], f"{note[2]} ({path})")
+        if note[0] in ("unexpected", "memory"):
+            raise Violation(note[0], f"{' '.join(str(n) for n in note[1:])} ({path})")
+        if note[1] == "committed":
+            self.committed.append(note[0])
+        elif note[1] == "failed":
+            self.failed.append(note[0])
+
+    def check_outcomes(self):
+        """A statement begun after the client had its answer."""
+        there = self.found(self.committed)
+        for tx in self.committed:
+            if tx not in there:
+                raise Violation("outcome", f"transaction {tx} committed, says its client; it is gone")
+        for tx in self.found(self.failed):
+            raise Violation("outcome", f"transaction {tx} failed, says its client; it is there")
+        self.counts["commits"] += len(self.committed)
+        self.counts["failures"] += len(self.failed)
+        self.committed, self.failed = [], []
+
+    def found(self, transactions: list) -> set:
+        return {row[0] for row in self.rows("SELECT tx FROM soak.transactions WHERE tx = ANY (%s)", transactions)}
+
+    # ---- what it was ----
+
+    def figures(self) -> dict:
+        cursors = self.cursors.values()
+        return {
+            "messages": sum(len(p.messages) for p in self.partitions.values()),
+            "duplicates dropped": self.dropped,
+            "deleted": self.rows("SELECT count(*) FROM soak.archive")[0][0],
+            "holes": sum(p.messages[-1].offset + 1 - len(p.messages) for p in self.partitions.values() if p.messages),
+            "completed": sum(c.completed for c in cursors),
+            "redelivered": sum(c.redelivered for c in cursors),
+            "dead": sum(c.dead for c in cursors),
+            "lost leases": sum(c.lost_leases for c in cursors),
+            **self.counts,
+        }

@@ -1,0 +1,56 @@
+-- What the soak's transactions say of themselves, in the same transaction: there or not there together with what they did.
+CREATE EXTENSION IF NOT EXISTS queen_test;
+CREATE EXTENSION IF NOT EXISTS amcheck;
+CREATE SCHEMA soak;
+
+-- One row for every transaction that says something, written last. at: no later than its flush began.
+CREATE TABLE soak.transactions (
+	tx       bigint      NOT NULL PRIMARY KEY,    -- session number << 32 | counter
+	actor    text        NOT NULL,
+	at       timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- A row for every message pushed, in the savepoint of its push.
+CREATE TABLE soak.sent (
+	tx         bigint  NOT NULL,
+	seq        integer NOT NULL,                  -- order of the calls
+	queue      text    NOT NULL,
+	part       text    NOT NULL,
+	message_id uuid    NOT NULL,                  -- what the push answered
+	key        text,                              -- its dedup_key
+	at         timestamptz NOT NULL DEFAULT clock_timestamp(),   -- when it was pushed, or a moment later
+	PRIMARY KEY (tx, seq)
+);
+
+-- Messages that were deleted, put here by the transaction that deleted them.
+CREATE TABLE soak.archive (
+	queue      text    NOT NULL,
+	part       text    NOT NULL,
+	off        bigint  NOT NULL,
+	tx         bigint  NOT NULL,
+	seq        integer NOT NULL,
+	message_id uuid    NOT NULL,
+	created_at timestamptz NOT NULL,
+	PRIMARY KEY (queue, part, off)
+);
+
+-- What happened to a cursor. id is drawn after the call, under the lock of the cursor's row, which is kept to the end: so
+-- ids order the events of one cursor as they happened, and any snapshot sees a beginning of them.
+CREATE SEQUENCE soak.event_ids;
+CREATE TABLE soak.events (
+	id         bigint NOT NULL PRIMARY KEY DEFAULT nextval('soak.event_ids'),
+	tx         bigint NOT NULL,
+	kind       text   NOT NULL,                   -- take, auto: a message each; ack, nack, release, extend: a lease
+	queue      text   NOT NULL,
+	grp        text   NOT NULL,
+	part       text   NOT NULL,
+	lease      uuid,
+	off        bigint,                            -- of the message; ack: up_to; nack: the message that failed
+	sent_tx    bigint,                            -- what the message says it is
+	sent_seq   integer,
+	message_id uuid,
+	attempt    integer,
+	until      timestamptz,                       -- the lease's end
+	answer     text,
+	at         timestamptz NOT NULL DEFAULT clock_timestamp()
+);
