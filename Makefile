@@ -4,13 +4,14 @@
 #   make install               into that server (DESTDIR works)
 #   make installcheck          pg_regress and isolation tests on a running server that has test/regress.conf's settings
 #   make demo check bench      on a private copy of the server, as root or not; install what is missing with apt first
+#   make check-versions        check on PostgreSQL 15, 17 and 18, each on a fresh Debian; root only (see tools/versions.sh)
 #   make lint tidy format unit the parts
 #
 # Variables: PG_CONFIG or PG_MAJOR (which server), CXX (g++ or clang++), WERROR=1 (warnings are errors: CI),
-# for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh),
+# for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh), for check-versions: VERSIONS="17 18" too,
 # and for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md).
 
-script_goals := demo check bench lint tidy format unit help
+script_goals := demo check check-versions bench lint tidy format unit help
 
 ifneq ($(filter $(script_goals),$(MAKECMDGOALS)),)
 
@@ -21,6 +22,10 @@ ifneq ($(filter $(script_goals),$(MAKECMDGOALS)),)
 
 check:
 	@tools/check.sh
+
+check-versions:
+	@tools/need.sh versions
+	@tools/versions.sh $(VERSIONS)
 
 demo:
 	@tools/need.sh demo

@@ -64,12 +64,12 @@ fi
 # ---- layout of the text ----
 
 if ! skip format; then
-	if command -v clang-format >/dev/null; then
+	if our_clang clang-format; then
 		verdict "clang-format" "$(cxx src test | xargs -r clang-format --dry-run 2>&1 | grep -E 'warning|error' | head -n 50 || true)"
-	elif [ -n "${CI:-}" ]; then
+	elif [ -n "${CI:-}" ] && ! command -v clang-format >/dev/null; then
 		verdict "clang-format" "clang-format is not installed"
 	else
-		say "(no clang-format here: skipped)"
+		say "(no clang-format $CLANG_VERSION here: skipped)"
 	fi
 fi
 verdict "links between documents lead somewhere" "$(
