@@ -1,4 +1,4 @@
-# Makefile: builds queen.so and queen--1.0.sql with PGXS; every other goal is a script in tools/.
+# Makefile: builds queen.so and queen--VERSION.sql with PGXS; every other goal is a script in tools/.
 #
 #   make                       build against the server that PG_CONFIG names
 #   make install               into that server (DESTDIR works)
@@ -92,7 +92,8 @@ SQL_FILES = sql/00_header.sql \
 	sql/70_views.sql \
 	sql/90_grants.sql
 
-DATA_built = queen--1.0.sql
+install_script := queen--$(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" $(here)/queen.control).sql
+DATA_built = $(install_script)
 DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql))
 
 sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp))
@@ -136,12 +137,13 @@ build/obj/%.o: $(here)/src/%.cpp build/flags
 -include $(OBJS:.o=.d)
 
 # for tools/lint.sh and tools/tidy.sh
+print-install-script: $(install_script) ; @echo '$<'
 print-core-compile: ; @echo '$(subst ','\'',$(compile_core))'
 print-server-compile: ; @echo '$(subst ','\'',$(compile_server))'
 
 # ---- the install script ----
 
-queen--1.0.sql: $(wildcard $(SQL_FILES:%=$(here)/%)) $(here)/Makefile | sql-list
+$(install_script): $(wildcard $(SQL_FILES:%=$(here)/%)) $(here)/Makefile | sql-list
 	@for f in $(SQL_FILES); do echo; echo "-- $$f"; cat "$(here)/$$f" || exit 1; done >$@.tmp && mv $@.tmp $@
 
 sql_present = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/*.sql))
@@ -151,6 +153,6 @@ sql-list:
 	@:
 
 FORCE:
-.PHONY: FORCE sql-list print-core-compile print-server-compile
+.PHONY: FORCE sql-list print-install-script print-core-compile print-server-compile
 
 endif

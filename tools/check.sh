@@ -88,6 +88,7 @@ as=$TOP/tools/as_user.sh
 tree() { # built once, when the first suite needs it; the test files go along
 	[ -f "$run/bin" ] || { tools/tree.sh "$run/tree" >"$run/bin.tmp" && mkdir -p "$run/src" && cp -RL test "$run/src/" && mv "$run/bin.tmp" "$run/bin"; }
 	bin=$(cat "$run/bin")
+	[ "$(id -u)" != 0 ] || chown "$("$as" --name)" "$run/tree$(pg --sharedir)/extension" # 020_upgrade adds scripts of its own
 	pgxs=$(cd "$(dirname "$(pg --pgxs)")/.." && pwd)
 	export RUN_PATH=$bin RUN_HOME=$run/out
 	export PGISOLATIONTIMEOUT=${PGISOLATIONTIMEOUT:-60} # seconds for one step; a hang is a failure, and soon
