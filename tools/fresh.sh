@@ -85,7 +85,9 @@ prepare() {
 	fi
 	if [ -n "$worktree" ]; then
 		mkdir "$work$home/queen"
-		git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C "$work$home/queen"
+		# whoever owns the checkout; not what is deleted in it
+		git -c safe.directory="$TOP" ls-files -z --cached --others --exclude-standard | { xargs -0 ls -d 2>/dev/null || true; } |
+			tar -c -T - | tar -x -C "$work$home/queen"
 	else
 		git clone -q --no-hardlinks "$TOP" "$work$home/queen"
 	fi
