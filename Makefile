@@ -1,17 +1,18 @@
-# Makefile: builds queen.so and queen--1.0.sql with PGXS; every other goal is a script in tools/.
+# Makefile: builds queen.so and queen--VERSION.sql with PGXS; every other goal is a script in tools/.
 #
 #   make                       build against the server that PG_CONFIG names
 #   make install               into that server (DESTDIR works)
 #   make installcheck          pg_regress and isolation tests on a running server that has test/regress.conf's settings
 #   make demo check bench soak on a private copy of the server, as root or not; install what is missing with apt first
+#   make check-versions        check on PostgreSQL 15, 17 and 18, each on a fresh Debian; root only (see tools/versions.sh)
 #   make lint tidy format unit the parts
 #
 # Variables: PG_CONFIG or PG_MAJOR (which server), CXX (g++ or clang++), WERROR=1 (warnings are errors: CI),
-# for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh),
+# for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh), for check-versions: VERSIONS="17 18" too,
 # for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md),
 # for soak: MINUTES=5 or SECONDS=300, SEED=1, KILL_EVERY=60 (see tools/soak.sh).
 
-script_goals := demo check bench soak lint tidy format unit help
+script_goals := demo check check-versions bench soak lint tidy format unit help
 
 ifneq ($(filter $(script_goals),$(MAKECMDGOALS)),)
 
@@ -22,6 +23,10 @@ ifneq ($(filter $(script_goals),$(MAKECMDGOALS)),)
 
 check:
 	@tools/check.sh
+
+check-versions:
+	@tools/need.sh versions
+	@tools/versions.sh $(VERSIONS)
 
 demo:
 	@tools/need.sh demo
@@ -92,7 +97,8 @@ SQL_FILES = sql/00_header.sql \
 	sql/70_views.sql \
 	sql/90_grants.sql
 
-DATA_built = queen--1.0.sql
+install_script := queen--$(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" $(here)/queen.control).sql
+DATA_built = $(install_script)
 DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql))
 
 sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp))
@@ -136,12 +142,13 @@ build/obj/%.o: $(here)/src/%.cpp build/flags
 -include $(OBJS:.o=.d)
 
 # for tools/lint.sh and tools/tidy.sh
+print-install-script: $(install_script) ; @echo '$<'
 print-core-compile: ; @echo '$(subst ','\'',$(compile_core))'
 print-server-compile: ; @echo '$(subst ','\'',$(compile_server))'
 
 # ---- the install script ----
 
-queen--1.0.sql: $(wildcard $(SQL_FILES:%=$(here)/%)) $(here)/Makefile | sql-list
+$(install_script): $(wildcard $(SQL_FILES:%=$(here)/%)) $(here)/Makefile | sql-list
 	@for f in $(SQL_FILES); do echo; echo "-- $$f"; cat "$(here)/$$f" || exit 1; done >$@.tmp && mv $@.tmp $@
 
 sql_present = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/*.sql))
@@ -151,6 +158,6 @@ sql-list:
 	@:
 
 FORCE:
-.PHONY: FORCE sql-list print-core-compile print-server-compile
+.PHONY: FORCE sql-list print-install-script print-core-compile print-server-compile
 
 endif

@@ -9,11 +9,9 @@
 extern "C"
 {
 PG_MODULE_MAGIC;
-
-extern PGDLLEXPORT void _PG_init(void);
 }
 
-extern "C" void
+void
 _PG_init(void)
 {
 	queen::settings_init();

@@ -1,6 +1,7 @@
 # env.sh: what the scripts here have in common; to be sourced.
 #
-# Sets: TOP (the checkout), PG_CONFIG and PG_MAJOR (which server), JOBS. Functions: say, die, mk, pg, names, verdict.
+# Sets: TOP (the checkout), PG_CONFIG and PG_MAJOR (which server), JOBS, CLANG_VERSION.
+# Functions: say, die, mk, pg, names, our_clang, verdict.
 # shellcheck shell=bash disable=SC2034
 set -euo pipefail
 umask 022 # what root builds, an unprivileged server reads
@@ -22,6 +23,7 @@ else
 	if [ -z "${PG_MAJOR:-}" ]; then
 		case $(. /etc/os-release 2>/dev/null && echo "${VERSION_CODENAME:-}") in
 			trixie) PG_MAJOR=17 ;;
+			forky | sid) PG_MAJOR=18 ;;
 			*) PG_MAJOR=15 ;;
 		esac
 	fi
@@ -43,6 +45,10 @@ pg() { "$PG_CONFIG" "$@"; }
 
 # names FILE…: of those that exist, without folder and ending
 names() { for f in "$@"; do [ ! -e "$f" ] || { f=${f##*/} && say "${f%.*}"; }; done; }
+
+# What clang-format lays out and clang-tidy finds differs between their versions; this one's word counts.
+CLANG_VERSION=14
+our_clang() { "$1" --version 2>/dev/null | grep -q "version $CLANG_VERSION\."; }
 
 # verdict NAME FINDINGS: says whether there are any, and remembers it in "failed"
 failed=0

@@ -1,38 +1,60 @@
 #!/usr/bin/env bash
-# fresh.sh [--user|--user-without-sudo] [--worktree] [--keep] [GOAL…]: proves that "make GOAL" works on a fresh Debian 12
-# that has nothing but make and git. Root only. Goals: demo and check if none is named; ".ci/run" runs that instead.
+# fresh.sh [OPTION…] [GOAL…]: proves that "make GOAL" works on a fresh Debian that has nothing but make and git. Root only.
+# Goals: demo and check if none is named; ".ci/run" runs that instead.
 #
+#   --suite=SUITE        which Debian: bookworm (12, the default), trixie (13) or sid
 #   --user               as an ordinary user whose sudo asks no password;  --user-without-sudo: with none at all
 #   --worktree           the files as they are here, not as they were committed last
 #   --keep               keep the directory afterwards and say where it is
+#   --possible           only make the system, and say in one line what keeps this machine from it (exit status 1)
 #
-# The system is made once with debootstrap (FRESH_BASE, default /var/tmp/fresh-bookworm) and copied for every goal, so no
-# goal profits from what another one has installed. Each runs in name spaces of its own: what it mounts and starts ends
-# with it. apt's settings of this machine (a proxy, say) are taken along; its package sources are Debian's own.
+# The system is made once with debootstrap (FRESH_DIR/fresh-SUITE, FRESH_DIR being /var/tmp if nothing is said) and copied
+# for every goal, so no goal profits from what another one has installed. Each runs in name spaces of its own: what it mounts
+# and starts ends with it. apt's settings of this machine (a proxy, say) are taken along; its package sources are Debian's
+# own. Of the environment only the variables that "passed" names go along.
 . "$(dirname "$0")/env.sh"
 cd "$TOP"
 
-user=root worktree='' keep='' goals=()
+passed=(SUITES TESTS FUZZ_SECONDS PROVE_JOBS SUITE_TIMEOUT LINT_SKIP WERROR CXX JOBS QUEEN_LOAD_SECONDS)
+
+user=root suite=bookworm worktree='' keep='' possible='' goals=()
 for arg in "$@"; do
 	case $arg in
+		--suite=*) suite=${arg#*=} ;;
 		--user | --user-without-sudo) user=dev sudo=$arg ;;
 		--worktree) worktree=1 ;;
 		--keep) keep=1 ;;
+		--possible) possible=1 ;;
 		-*) die "no such option: $arg" ;;
 		*) goals+=("$arg") ;;
 	esac
 done
 [ ${#goals[@]} -gt 0 ] || goals=(demo check)
-[ "$(id -u)" = 0 ] || die "chroot and mount need root"
 mirror=http://deb.debian.org/debian
+case $suite in
+	bookworm | trixie) sources="deb $mirror $suite main
+deb $mirror $suite-updates main
+deb $mirror-security $suite-security main" ;;
+	sid) sources="deb $mirror sid main" ;;
+	*) die "no such suite: $suite" ;;
+esac
+base=${FRESH_DIR:-/var/tmp}/fresh-$suite
 
-base=${FRESH_BASE:-/var/tmp/fresh-bookworm}
+# impossible REASON: not a fault of the project's
+impossible() {
+	if [ -n "$possible" ]; then say "$*" && exit 1; else die "$*"; fi
+}
+[ "$(id -u)" = 0 ] || impossible "chroot and mount need root"
+unshare --mount --pid --fork --kill-child mount -t proc proc /proc 2>/dev/null || impossible "no name spaces may be made here"
 if [ ! -e "$base/etc/debian_version" ]; then
-	command -v debootstrap >/dev/null || die "debootstrap is not installed"
-	say "fresh.sh: making $base"
-	debootstrap --variant=minbase --include=make,git,ca-certificates bookworm "$base.new" "$mirror" >"$base.log" || die "see $base.log"
+	command -v debootstrap >/dev/null || impossible "debootstrap is not installed"
+	[ -n "$possible" ] || say "fresh.sh: making $base"
+	rm -rf "$base.new"
+	debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$base.new" "$mirror" >"$base.log" 2>&1 ||
+		impossible "debootstrap of $suite failed: $(tail -n 1 "$base.log")"
 	mv "$base.new" "$base"
 fi
+[ -z "$possible" ] || exit 0
 
 work=''
 finish() { if [ -n "$work" ]; then if [ -n "$keep" ]; then say "kept: $work"; else rm -rf --one-file-system "$work"; fi; fi; }
@@ -45,9 +67,7 @@ prepare() {
 	cp -a --reflink=auto "$base/." "$work/"
 	chmod 755 "$work"
 	cp -L /etc/resolv.conf /etc/hosts "$work/etc/" 2>/dev/null || true
-	say "deb $mirror bookworm main
-deb $mirror bookworm-updates main
-deb $mirror-security bookworm-security main" >"$work/etc/apt/sources.list"
+	say "$sources" >"$work/etc/apt/sources.list"
 	local f
 	for f in $(grep -lE '^[[:space:]]*Acquire::(http|https|Check|Retries|Proxy)' /etc/apt/apt.conf /etc/apt/apt.conf.d/* 2>/dev/null); do
 		cp "$f" "$work/etc/apt/apt.conf.d/"
@@ -65,7 +85,9 @@ deb $mirror-security bookworm-security main" >"$work/etc/apt/sources.list"
 	fi
 	if [ -n "$worktree" ]; then
 		mkdir "$work$home/queen"
-		git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C "$work$home/queen"
+		# whoever owns the checkout; not what is deleted in it
+		git -c safe.directory="$TOP" ls-files -z --cached --others --exclude-standard | { xargs -0 ls -d 2>/dev/null || true; } |
+			tar -c -T - | tar -x -C "$work$home/queen"
 	else
 		git clone -q --no-hardlinks "$TOP" "$work$home/queen"
 	fi
@@ -74,7 +96,8 @@ deb $mirror-security bookworm-security main" >"$work/etc/apt/sources.list"
 
 # inside COMMAND [USER]: in the copy, in its own mount and process name spaces
 inside() {
-	local command=$1 as=${2:-root}
+	local command=$1 as=${2:-root} v vars=()
+	for v in "${passed[@]}"; do [ -z "${!v:-}" ] || vars+=("$v=${!v}"); done
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	unshare --mount --pid --fork --kill-child bash -euc '
 		mount --make-rprivate /
@@ -83,21 +106,21 @@ inside() {
 		mount --rbind /dev "$0/dev"
 		mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
 		exec chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
-			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "${@:4}" \
 			setpriv --reuid="$2" --regid="$2" --init-groups bash -c "$1"
-	' "$work" "$command" "$as" "$home"
+	' "$work" "$command" "$as" "$home" "${vars[@]}"
 }
 
 home=/root failures=0
 for goal in "${goals[@]}"; do
 	start=$SECONDS
 	prepare
-	say "fresh.sh: ==== $goal as $user"
+	say "fresh.sh: ==== $goal on $suite as $user"
 	command="make $goal"
 	[ "$goal" != .ci/run ] || command="CI=true bash .ci/run"
 	rc=0
 	inside "cd $home/queen && $command" "$user" </dev/null || rc=$?
-	say "fresh.sh: ==== $goal as $user: exit status $rc, $((SECONDS - start)) s"
+	say "fresh.sh: ==== $goal on $suite as $user: exit status $rc, $((SECONDS - start)) s"
 	[ "$rc" = 0 ] || failures=$((failures + 1))
 	finish
 	work=''

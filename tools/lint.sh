@@ -15,7 +15,7 @@ cxx() { for d in "$@"; do [ ! -d "$d" ] || find "$d" -type f \( -name '*.h' -o -
 perl tools/lint_src.pl $(cxx src) || failed=1
 perl tools/lint_sql.pl $(files sql -name '*.sql') || failed=1
 
-verdict "no file over 700 lines" "$(for f in $(cxx src test) $(files sql tools test/t test/specs test/sql bench demo); do
+verdict "no file over 700 lines" "$(for f in $(cxx src test) sql/*.sql $(files sql/upgrade tools test/t test/specs test/sql bench demo); do
 	n=$(wc -l <"$f") && [ "$n" -le 700 ] || say "$f: $n lines"
 done)"
 
@@ -43,6 +43,22 @@ verdict "every test has what it expects, and is scheduled" "$(
 	for f in test/t/*; do case $f in *.pl | *.pm | 'test/t/*') ;; *) say "$f: neither .pl nor .pm, nobody runs it" ;; esac; done
 )"
 
+# ---- what was released stays as it was ----
+
+verdict "released scripts are frozen" "$(
+	sums=sql/released/SHA256SUMS
+	for f in sql/released/queen--*.sql sql/upgrade/queen--*.sql; do
+		target=${f##*--} # an update to a version that is not released may still change
+		if [ -e "$f" ] && [ -e "sql/released/queen--$target" ]; then
+			grep -qsx "$(sha256sum "$f")" "$sums" || say "$f: not as $sums has it"
+		fi
+	done
+	[ ! -e "$sums" ] || sha256sum --quiet -c "$sums" 2>&1 || true
+	if script=$(mk -s print-install-script) && [ -e "sql/released/$script" ]; then
+		cmp "$script" "sql/released/$script" 2>&1 || say "a change of sql/ after a release needs a new default_version and an update script"
+	fi
+)"
+
 # ---- every header compiles alone; those of the core where no header of the server can be found ----
 
 if ! skip headers; then
@@ -64,12 +80,12 @@ fi
 # ---- layout of the text ----
 
 if ! skip format; then
-	if command -v clang-format >/dev/null; then
+	if our_clang clang-format; then
 		verdict "clang-format" "$(cxx src test | xargs -r clang-format --dry-run 2>&1 | grep -E 'warning|error' | head -n 50 || true)"
-	elif [ -n "${CI:-}" ]; then
+	elif [ -n "${CI:-}" ] && ! command -v clang-format >/dev/null; then
 		verdict "clang-format" "clang-format is not installed"
 	else
-		say "(no clang-format here: skipped)"
+		say "(no clang-format $CLANG_VERSION here: skipped)"
 	fi
 fi
 verdict "links between documents lead somewhere" "$(

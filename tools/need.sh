@@ -3,12 +3,13 @@
 #
 #   build   compiler, server, headers            test   build + gtest, IPC::Run, clang for sanitizers and fuzzing
 #   lint    build + clang-format, clang-tidy     demo, bench, soak   build + python3 with psycopg2
+#   versions   debootstrap
 #
 # As root it runs apt-get; as an ordinary user "sudo -n apt-get" if sudo asks no password; otherwise it prints the
 # command that is needed, and fails. postgresql-common is kept from making a database cluster of its own meanwhile.
 . "$(dirname "$0")/env.sh"
 
-[ $# -gt 0 ] || die "usage: tools/need.sh build|test|lint|demo|bench|soak …"
+[ $# -gt 0 ] || die "usage: tools/need.sh build|test|lint|demo|bench|soak|versions …"
 
 packages=()
 build=(g++ make libzstd-dev libxxhash-dev)
@@ -22,6 +23,7 @@ for set in "$@"; do
 		test) packages+=("${build[@]}" libgtest-dev libipc-run-perl perl clang libclang-rt-dev) ;;
 		lint) packages+=("${build[@]}" clang clang-format clang-tidy perl binutils) ;;
 		demo | bench | soak) packages+=("${build[@]}" python3 python3-psycopg2) ;;
+		versions) packages+=(debootstrap) ;;
 		*) die "no such set: $set" ;;
 	esac
 done

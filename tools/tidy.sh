@@ -5,6 +5,7 @@
 cd "$TOP"
 
 command -v clang-tidy >/dev/null || die "clang-tidy is not installed: tools/need.sh lint"
+our_clang clang-tidy || { say "skipped: this is not clang-tidy $CLANG_VERSION"; exit 0; }
 if [ $# -eq 0 ]; then mapfile -t files < <(find src -name '*.cpp' | sort); else files=("$@"); fi
 [ ${#files[@]} -gt 0 ] || { say "no tests yet"; exit 0; }
 

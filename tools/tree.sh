@@ -4,7 +4,8 @@
 # DIR (default build/pgNN) gets the same layout below it as the server has below /, for example
 # DIR/usr/lib/postgresql/15/{bin,lib} and DIR/usr/share/postgresql/15: a server finds its files relative to the real
 # path of its binary. So the programs are copied and everything else is a link, and nothing outside DIR is written.
-# Whatever was built by "make" goes in by "make install DESTDIR=DIR"; so does test/modules/queen_test, if it is there.
+# Whatever was built by "make" goes in by "make install DESTDIR=DIR"; so does test/modules/queen_test, if it is there, and the
+# install scripts of older versions.
 # Prints the directory of the programs; its pg_config knows the rest.
 . "$(dirname "$0")/env.sh"
 
@@ -33,6 +34,9 @@ find "$dir$lib" "$dir$share/extension" -maxdepth 1 -type l \( -name 'queen.*' -o
 
 install_into() { mk -s "$@" install "DESTDIR=$dir" >/dev/null; }
 install_into -C "$TOP"
+for f in "$TOP"/sql/released/queen--*.sql; do # what updates are tested from
+	[ ! -e "$f" ] || cp "$f" "$dir$share/extension/"
+done
 module=$TOP/test/modules/queen_test
 if [ -f "$module/Makefile" ]; then
 	mk -s -C "$module" clean >/dev/null # small, and nothing there knows which compiler and server it was built for

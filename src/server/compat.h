@@ -24,6 +24,14 @@ extern "C"
 #define PGDLLEXPORT __attribute__((visibility("default")))
 #endif
 
+/* 16 declares it in fmgr.h */
+#if PG_VERSION_NUM < 160000
+extern "C"
+{
+extern PGDLLEXPORT void _PG_init(void);
+}
+#endif
+
 namespace queen
 {
 

@@ -68,7 +68,9 @@ DROP EXTENSION queen CASCADE;
 DROP SCHEMA queen CASCADE;
 CREATE ROLE regress_schema_owner;
 CREATE SCHEMA queen AUTHORIZATION regress_schema_owner;
+\set SHOW_CONTEXT never
 CREATE EXTENSION queen;
+\set SHOW_CONTEXT errors
 DROP SCHEMA queen;
 DROP ROLE regress_schema_owner;
 CREATE EXTENSION queen;

@@ -93,9 +93,11 @@ SET temp_file_limit = '200kB';
 BEGIN;
 SELECT push_some('full', 1, 10);
 SAVEPOINT a;
-SELECT attempt($$ SELECT push_some('full', 11, 10000) $$);
+SELECT left(attempt, 5) AS sqlstate FROM attempt($$ SELECT push_some('full', 11, 10000) $$);
 SELECT push_some('full', 11, 20);
+\set VERBOSITY sqlstate
 COMMIT;
+\set VERBOSITY default
 RESET temp_file_limit;
 SELECT count(*) FROM queen.list_queues() WHERE queue = 'full';
 
