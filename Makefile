@@ -8,7 +8,8 @@
 #
 # Variables: PG_CONFIG or PG_MAJOR (which server), CXX (g++ or clang++), WERROR=1 (warnings are errors: CI),
 # for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh),
-# and for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md).
+# for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md),
+# and for bench: BENCHES="push held_snapshot pgmq", PGMQ=dir with pgmq's sources, REPS, SECONDS_EACH, SYNC, … (see bench/*.sh).
 
 script_goals := demo check bench lint tidy format unit help
 
@@ -28,7 +29,7 @@ demo:
 
 bench:
 	@tools/need.sh bench
-	@tools/with_server.sh bench/run.sh
+	@tools/with_server.sh -c shared_buffers=1GB -c max_wal_size=8GB bench/run.sh
 
 lint:
 	@tools/need.sh lint
