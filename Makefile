@@ -10,7 +10,8 @@
 # Variables: PG_CONFIG or PG_MAJOR (which server), CXX (g++ or clang++), WERROR=1 (warnings are errors: CI),
 # for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh), for check-versions: VERSIONS="17 18" too,
 # for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md),
-# for soak: MINUTES=5 or SECONDS=300, SEED=1, KILL_EVERY=60 (see tools/soak.sh).
+# for soak: MINUTES=5 or SECONDS=300, SEED=1, KILL_EVERY=60 (see tools/soak.sh),
+# and for bench: BENCHES="push held_snapshot pgmq", PGMQ=dir with pgmq's sources, REPS, SECONDS_EACH, SYNC, … (see bench/*.sh).
 
 script_goals := demo check check-versions bench soak lint tidy format unit help
 
@@ -34,7 +35,7 @@ demo:
 
 bench:
 	@tools/need.sh bench
-	@tools/with_server.sh bench/run.sh
+	@tools/with_server.sh -c shared_buffers=1GB -c max_wal_size=8GB bench/run.sh
 
 soak:
 	@SOAK_SECONDS='$(SECONDS)' tools/soak.sh

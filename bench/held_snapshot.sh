@@ -5,13 +5,13 @@
 # while another session holds a snapshot (an ANALYZE of queen's tables in the middle), then the snapshot goes and it is
 # MINUTE s clean again. Prints the script's runs a second in each part, and the fifth minute against the mean of the two clean ones
 # (before and after: the machine drifts). For comparison the same with the cursor as one plain row, updated by SQL.
-# Run it by "make bench", on a server of its own. MINUTE=60 by default; SYNC=on for durable commits (off shows more:
-# nothing is hidden behind the disk).
-set -euo pipefail
+# Run it by "make bench". MINUTE=60, HELD_CLIENTS=4 and DESIGNS="queen plain" by default; SYNC=on for durable commits (off shows
+# more: nothing is hidden behind the disk).
+# shellcheck disable=SC2154 # common.sh sets them
+. "$(dirname "$0")/common.sh"
 
-minute=${MINUTE:-60} warm=${WARM:-15} sync=${SYNC:-off} clients=${CLIENTS:-4}
+minute=${MINUTE:-60} warm=${WARM:-15} sync=${SYNC:-off} clients=${HELD_CLIENTS:-4}
 export PGOPTIONS="-c synchronous_commit=$sync"
-dir=$(mktemp -d)
 holder=
 finish() {
 	[ -z "$holder" ] || kill "$holder" 2>/dev/null || true
@@ -44,7 +44,8 @@ SQL
 
 # load SCRIPT SECONDS: prints transactions a second
 load() {
-	pgbench -n -M prepared -c "$clients" -j 2 -T "$2" -f "$dir/$1.sql" 2>/dev/null | sed -n 's/^tps = \([0-9.]*\).*/\1/p'
+	run "$1" "$clients" "$sync" -T "$2"
+	reported tps
 }
 
 hold() {
@@ -69,21 +70,20 @@ ANALYZE queen.log_cursors, queen.log_consumers, queen.log_segments, queen.log_pa
 SQL
 }
 
-echo "| design | clean before | held 1 | 2 | 3 (ANALYZE) | 4 | 5 | clean after | 5th / clean |"
-echo "|---|---|---|---|---|---|---|---|---|"
+head_row "design" "clean before" "held 1" "2" "3 (ANALYZE)" "4" "5" "clean after" "5th / clean"
 for design in ${DESIGNS:-queen plain}; do
 	load "$design" "$warm" >/dev/null
 	before=$(load "$design" "$minute")
 	hold
-	row=
+	held=()
 	for i in 1 2 3 4 5; do
 		[ "$i" != 3 ] || analyze
 		fifth=$(load "$design" "$minute")
-		row+=" $(printf '%.0f' "$fifth") |"
+		held+=("$(quotient "$fifth" 1 0)")
 	done
 	release
 	psql -qX -c "VACUUM queen.log_cursors" -c "VACUUM plain_cursor"
 	after=$(load "$design" "$minute")
 	ratio=$(awk -v f="$fifth" -v b="$before" -v a="$after" 'BEGIN { printf "%.2f", f / ((a + b) / 2) }')
-	printf '| %s | %.0f |%s %.0f | %s |\n' "$design" "$before" "$row" "$after" "$ratio"
+	row "$design" "$(quotient "$before" 1 0)" "${held[@]}" "$(quotient "$after" 1 0)" "$ratio"
 done

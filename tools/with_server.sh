@@ -4,7 +4,9 @@
 # Builds, makes a relocated copy of the server (tools/tree.sh) in a temporary directory, starts it there as an
 # unprivileged user with queen preloaded and without TCP, creates database "queen" with the extension, and runs COMMAND
 # as the caller in the checkout's top directory. COMMAND finds the server through PGHOST, PGPORT, PGUSER, PGDATABASE,
-# its programs in PATH, its log as QUEEN_SERVER_LOG, its data directory as QUEEN_SERVER_DATA. Everything is gone afterwards; KEEP=1 keeps it.
+# its programs in PATH, its log as QUEEN_SERVER_LOG, its data directory as QUEEN_SERVER_DATA, the postmaster as
+# QUEEN_SERVER_PID. The first pg_config in PATH names directories of the copy, so COMMAND may install there. Everything is
+# gone afterwards; KEEP=1 keeps it.
 . "$(dirname "$0")/env.sh"
 
 settings=()
@@ -50,6 +52,8 @@ server pg_ctl -D "$run/server/data" -l "$run/server/log" -w start >"$run/start.l
 	{ cat "$run/start.log" "$run/server/log"; die "the server does not start"; }
 
 export PGHOST=$run/server PGPORT=5432 PGUSER=postgres PGDATABASE=queen QUEEN_SERVER_LOG=$run/server/log QUEEN_SERVER_DATA=$run/server/data
+QUEEN_SERVER_PID=$(server head -n 1 "$run/server/data/postmaster.pid")
+export QUEEN_SERVER_PID
 export PATH="$bin:/usr/bin:$PATH" # apt's packages are for /usr/bin/python3, whatever other there is
 psql -qX -d postgres -c 'CREATE DATABASE queen' && psql -qX -c 'CREATE EXTENSION queen'
 
