@@ -1,6 +1,6 @@
--- Rights. A new function is executable by PUBLIC unless it is taken away: here, for all of them at once.
+-- Rights. A new routine is executable by PUBLIC unless it is taken away: here, for all of them at once.
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA queen FROM PUBLIC;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA queen FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA queen FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA queen FROM PUBLIC;
 

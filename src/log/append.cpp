@@ -112,12 +112,7 @@ append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob,
 	/* the transaction id is taken before the lock: less to do under it */
 	(void) GetCurrentTransactionId();
 	if (!partition_lock(partition_id))
-		ereport(ERROR,
-				(errcode(errcode_flush_timeout),
-				 errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition_name, queue_name),
-				 errdetail("Waited %d ms to write pushed messages (queen.flush_timeout).", setting_flush_timeout),
-				 errhint("Try again.")));
-
+		raise_partition_locked(partition_name, queue_name);
 	floor = find_tail(appender, partition_id);
 	raise_to_log_start(appender, partition_id, &floor);
 	values[segment_col_partition_id] = Int64GetDatum(partition_id);

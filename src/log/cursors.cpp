@@ -207,4 +207,31 @@ cursor_uncount_delivery(Cursor *cursor)
 	cursor->delivered_to = cursor->committed;
 }
 
+static void
+take_least(TupleTableSlot *slot, void *arg)
+{
+	int64 *least = (int64 *) arg;
+	bool isnull;
+
+	*least = Min(*least, DatumGetInt64(slot_getattr(slot, col_committed + 1, &isnull)));
+}
+
+bool
+cursor_least(EraHandle *handle, int64 partition_id, int64 group_id, int64 *committed)
+{
+	int64 least = PG_INT64_MAX;
+
+	/* none shown: what the seek saw was replaced and committed in between, so ask again */
+	while (era_each_version(handle, {partition_id, group_id}, take_least, &least))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (least != PG_INT64_MAX)
+		{
+			*committed = least;
+			return true;
+		}
+	}
+	return false;
+}
+
 } // namespace queen

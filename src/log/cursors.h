@@ -65,6 +65,12 @@ void cursor_fail(Cursor *cursor, int64 offset);
 /* The lease is given back: its delivery does not count. */
 void cursor_uncount_delivery(Cursor *cursor);
 
+/*
+ * The least committed that a group's cursor in a partition has, or gets when a running transaction that moves it back
+ * commits; false when it has no cursor. Who holds the partition's lock misses no seek: they write under it.
+ */
+bool cursor_least(EraHandle *handle, int64 partition_id, int64 group_id, int64 *committed);
+
 } // namespace queen
 
 #endif

@@ -89,4 +89,38 @@ dead_letter_bury(const DeadLetter *letter, const LogReader *reader)
 	segment_frames_close(&frames);
 }
 
+bool
+dead_letters_expire_step(int64 queue_id, TimestampTz before)
+{
+	constexpr int most = 1000;
+	Relation table = open_table(Table::dead_letters, RowExclusiveLock);
+	Relation index = open_index(table, {col_queue_id + 1, col_dead_id + 1}, RowExclusiveLock, false);
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+	int count = 0;
+
+	index_scan_open(&scan, table, index, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, queue_id);
+	index_scan_start(&scan);
+	PushActiveSnapshot(snapshot);
+	/* ids ascend with the time, but for what transactions that ran side by side have mixed: the next pass gets those */
+	while (count < most && index_scan_next(&scan, ForwardScanDirection))
+	{
+		ItemPointerData tid = scan.slot->tts_tid;
+		bool isnull;
+
+		if (DatumGetTimestampTz(slot_getattr(scan.slot, col_dead_at + 1, &isnull)) >= before)
+			break;
+		if (delete_row_unless_locked(table, &tid, snapshot))
+			count++;
+	}
+	PopActiveSnapshot();
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	index_close(index, NoLock);
+	table_close(table, NoLock);
+	CommandCounterIncrement();
+	return count == most;
+}
+
 } // namespace queen

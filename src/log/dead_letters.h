@@ -29,6 +29,9 @@ struct DeadLetter
  */
 void dead_letter_bury(const DeadLetter *letter, const LogReader *reader);
 
+/* Delete a queue's dead letters that died before a time, up to 1,000. False when none is left. Never waits. */
+bool dead_letters_expire_step(int64 queue_id, TimestampTz before);
+
 } // namespace queen
 
 #endif

@@ -20,20 +20,10 @@ namespace queen
 namespace
 {
 
-/* Columns of queen.log_txns, from 0. */
-enum TxnColumn : int
-{
-	col_partition_id,
-	col_key_hash,
-	col_message_id,
-	col_pushed_at,
-	txn_cols,
-};
-
 Relation
 open_key(Relation table, LOCKMODE mode)
 {
-	return open_index(table, {col_partition_id + 1, col_key_hash + 1}, mode);
+	return open_index(table, {txn_col_partition_id + 1, txn_col_key_hash + 1}, mode);
 }
 
 /* Look for the key; true when there is a row, which scan->slot then holds. */
@@ -53,8 +43,8 @@ owner_of(TupleTableSlot *slot)
 	KeyOwner owner;
 	bool isnull;
 
-	owner.message_id = uuid_from_datum(slot_getattr(slot, col_message_id + 1, &isnull));
-	owner.pushed_at = DatumGetTimestampTz(slot_getattr(slot, col_pushed_at + 1, &isnull));
+	owner.message_id = uuid_from_datum(slot_getattr(slot, txn_col_message_id + 1, &isnull));
+	owner.pushed_at = DatumGetTimestampTz(slot_getattr(slot, txn_col_pushed_at + 1, &isnull));
 	return owner;
 }
 
@@ -184,13 +174,13 @@ dedup_take(DedupTable *dedup, int64 partition_id, const core::Uuid *key_hash, co
 	const bool nulls[txn_cols] = {};
 	Datum values[txn_cols];
 
-	values[col_partition_id] = Int64GetDatum(partition_id);
-	values[col_key_hash] = uuid_to_datum(*key_hash);
-	values[col_message_id] = uuid_to_datum(*message_id);
+	values[txn_col_partition_id] = Int64GetDatum(partition_id);
+	values[txn_col_key_hash] = uuid_to_datum(*key_hash);
+	values[txn_col_message_id] = uuid_to_datum(*message_id);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
-		values[col_pushed_at] = TimestampTzGetDatum(GetCurrentTimestamp());
+		values[txn_col_pushed_at] = TimestampTzGetDatum(GetCurrentTimestamp());
 		switch (look(dedup, partition_id, key_hash, window, queue_name, partition_name, owner))
 		{
 			case Look::taken:

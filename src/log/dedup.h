@@ -12,6 +12,16 @@
 namespace queen
 {
 
+/* Columns of queen.log_txns, from 0. */
+enum TxnColumn : int
+{
+	txn_col_partition_id,
+	txn_col_key_hash,
+	txn_col_message_id,
+	txn_col_pushed_at,
+	txn_cols,
+};
+
 /* The push that a key stands for. */
 struct KeyOwner
 {
@@ -58,6 +68,12 @@ void dedup_reader_close(DedupReader *reader);
 
 /* Has a committed push taken the key, within the window? */
 bool dedup_find(DedupReader *reader, const core::Uuid *key_hash, KeyOwner *owner);
+
+/*
+ * Delete keys that are older than their queue's window, in a bounded piece of the table from block *next on, which is
+ * moved. False at the table's end. Never waits.
+ */
+bool dedup_expire_step(BlockNumber *next);
 
 /* pushed_at of an owner in the same transaction */
 inline constexpr TimestampTz pushed_just_now = DT_NOEND;

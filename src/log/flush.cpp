@@ -105,13 +105,34 @@ drop_void(BufferedPartition **sorted, int count)
 	return left;
 }
 
+/* Was the frame pushed before this transaction dropped its queue? */
+bool
+is_void(const BufferedPartition *partition, uint64 number)
+{
+	return number < partition->queue->void_below;
+}
+
+/* How many frames of a partition in memory are to be written. */
+uint64
+count_frames(const BufferedPartition *partition)
+{
+	uint64 count = 0;
+
+	if (partition->queue->void_below == 0)
+		return partition->count;
+	for (const BufferedFrame *f = partition->last; f != nullptr && !is_void(partition, f->number);
+		 f = f->previous_of_partition)
+		count++;
+	return count;
+}
+
 /* Take the keys of the frames in memory. rank_of: partitions' numbers to places in targets, -1 for those that are void. */
 void
 take_keys(KeyPhase *keys, const int *rank_of, const FlushTarget *targets)
 {
 	key_phase_open(keys, push_buffer_count());
 	for (const BufferedFrame *f = push_buffer_last(); f != nullptr; f = f->previous)
-		if (f->keyed && rank_of[f->partition->number] >= 0)
+		if (f->keyed && rank_of[f->partition->number] >= 0 && !is_void(f->partition, f->number))
 			key_phase_add(keys, rank_of[f->partition->number], &f->key_hash, &f->frame.message_id, f->number);
 	key_phase_run(keys, targets);
 }
@@ -141,7 +162,7 @@ flush_memory(BufferedPartition **sorted, int count, bool preparing)
 	SegmentBuilder builder;
 
 	for (int i = 0; i < count; i++)
-		counts[i] = sorted[i]->count;
+		counts[i] = count_frames(sorted[i]);
 	targets = bring_to_life(sorted, counts, count, preparing);
 	if (keyed)
 		take_keys(&keys, ranks_of(sorted, count), targets);
@@ -152,7 +173,7 @@ flush_memory(BufferedPartition **sorted, int count, bool preparing)
 		const BufferedFrame **frames =
 			(const BufferedFrame **) MemoryContextAllocHuge(CurrentMemoryContext, sizeof(BufferedFrame *) * (left + 1));
 
-		for (const BufferedFrame *f = sorted[i]->last; f != nullptr; f = f->previous_of_partition)
+		for (const BufferedFrame *f = sorted[i]->last; left > 0; f = f->previous_of_partition)
 			frames[--left] = f;
 		for (uint64 n = 0; n < counts[i]; n++)
 		{
@@ -248,7 +269,7 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparin
 		SET_VARSIZE(stored, VARHDRSZ + size);
 		memcpy(VARDATA(stored), &head, sizeof(head));
 		frame_file_body(file, &head, (uint8 *) VARDATA(stored) + sizeof(head));
-		if (rank_of[head.partition] >= 0)
+		if (rank_of[head.partition] >= 0 && !is_void(sorted[rank_of[head.partition]], (uint64) number))
 		{
 			counts[rank_of[head.partition]]++;
 			file_sort_put(&sort, rank_of[head.partition], number, PointerGetDatum(stored));

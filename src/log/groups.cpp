@@ -360,6 +360,56 @@ group_delete(int64 queue_id, Name name, GroupRow *row)
 	return found;
 }
 
+namespace
+{
+
+/* Delete all groups of a queue, or give them new ids. */
+void
+change_all(int64 queue_id, bool renew)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	GroupTable groups;
+	TableWriter writer;
+	GroupRow *rows;
+	int count;
+
+	open_groups(&groups, RowExclusiveLock);
+	table_writer_open(&writer, groups.table, group_cols, false);
+	rows = group_list(queue_id, snapshot, &count);
+	for (int i = 0; i < count; i++)
+	{
+		LockedGroup locked;
+
+		/* by name and not by what was read: whoever changed it meanwhile has been waited for */
+		if (!lock_by_name(&groups, queue_id, {rows[i].name, (int) strlen(rows[i].name)}, &locked))
+			continue;
+		if (!renew)
+		{
+			delete_row(groups.table, &locked.tid);
+			continue;
+		}
+		locked.values[col_group_id] = Int64GetDatum(next_id(Sequence::group_ids));
+		table_writer_update(&writer, &locked.tid, locked.values, locked.nulls);
+	}
+	table_writer_close(&writer);
+	close_groups(&groups);
+	UnregisterSnapshot(snapshot);
+}
+
+} // namespace
+
+void
+group_delete_all(int64 queue_id)
+{
+	change_all(queue_id, false);
+}
+
+void
+group_renew_all(int64 queue_id)
+{
+	change_all(queue_id, true);
+}
+
 void
 raise_unknown_group(const char *queue, Name name)
 {

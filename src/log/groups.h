@@ -60,6 +60,13 @@ void group_touch(const GroupRow *group);
 bool group_set_paused(const char *queue, int64 queue_id, Name name, bool paused);
 bool group_delete(int64 queue_id, Name name, GroupRow *row);
 
+/*
+ * Delete all groups of a queue, or give them new ids, so that cursors and leases of the old ones count for nothing; both
+ * wait for whoever changes one.
+ */
+void group_delete_all(int64 queue_id);
+void group_renew_all(int64 queue_id);
+
 /* 42704: the queue has no such group. */
 [[noreturn]] void raise_unknown_group(const char *queue, Name name);
 

@@ -5,6 +5,7 @@
  */
 #include "log/partition_lock.h"
 
+#include "server/errors.h"
 #include "server/settings.h"
 #include "server/timed_wait.h"
 
@@ -52,6 +53,15 @@ partition_unlock(int64 partition_id)
 	LOCKTAG tag = tag_of(partition_id);
 
 	LockRelease(&tag, ExclusiveLock, false);
+}
+
+void
+raise_partition_locked(const char *partition, const char *queue)
+{
+	ereport(ERROR,
+			(errcode(errcode_flush_timeout), errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition, queue),
+			 errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout), errhint("Try again.")));
+	pg_unreachable();
 }
 
 } // namespace queen

@@ -16,6 +16,9 @@ namespace queen
 bool partition_lock(int64 partition_id);
 void partition_unlock(int64 partition_id);
 
+/* QN002: it was not to be had. */
+[[noreturn]] void raise_partition_locked(const char *partition, const char *queue);
+
 } // namespace queen
 
 #endif

@@ -44,6 +44,8 @@ row_from_slot(TupleTableSlot *slot, PartitionRow *row)
 	slot_getallattrs(slot);
 	row->partition_id = DatumGetInt64(slot->tts_values[col_partition_id]);
 	row->name = TextDatumGetCString(slot->tts_values[col_name]);
+	row->log_id = DatumGetInt64(slot->tts_values[col_log_id]);
+	row->created_at = DatumGetTimestampTz(slot->tts_values[col_created_at]);
 }
 
 static void
@@ -182,6 +184,29 @@ partition_id_range(PartitionTable *partitions, int64 log_id, Snapshot snapshot, 
 	}
 	index_scan_close(&scan);
 	return found;
+}
+
+void
+partition_delete(int64 partition_id)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	PartitionTable partitions;
+	IndexScan scan;
+
+	partition_table_open(&partitions, RowExclusiveLock);
+	index_scan_open(&scan, partitions.table, partitions.by_id, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
+	index_scan_start(&scan);
+	if (index_scan_next(&scan, ForwardScanDirection))
+	{
+		ItemPointerData tid = scan.slot->tts_tid;
+
+		delete_row(partitions.table, &tid);
+		CacheInvalidateRelcache(partitions.table);
+	}
+	index_scan_close(&scan);
+	partition_table_close(&partitions);
+	UnregisterSnapshot(snapshot);
 }
 
 } // namespace queen

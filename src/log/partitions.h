@@ -24,6 +24,8 @@ struct PartitionRow
 {
 	int64 partition_id;
 	char *name; /* palloc'ed */
+	TimestampTz created_at;
+	int64 log_id;
 };
 
 void partition_table_open(PartitionTable *partitions, LOCKMODE mode);
@@ -48,6 +50,9 @@ int64 partition_count(PartitionTable *partitions, int64 log_id);
 
 /* Least and greatest partition id of a log that the snapshot sees; false when it has none. */
 bool partition_id_range(PartitionTable *partitions, int64 log_id, Snapshot snapshot, int64 *least, int64 *greatest);
+
+/* Delete the row of a partition, whose lock is held. What others remember of it is void when this commits. */
+void partition_delete(int64 partition_id);
 
 } // namespace queen
 

@@ -53,6 +53,15 @@ struct Savepoint
 	FilePosition position; /* where the file ended then; known once these frames are in the file */
 };
 
+/* A queue was dropped: what its void_below was before. */
+struct VoidRecord
+{
+	VoidRecord *previous;
+	BufferedQueue *queue;
+	uint64 was;
+	SubTransactionId id;
+};
+
 struct Buffer
 {
 	NameTable queues;
@@ -63,6 +72,7 @@ struct Buffer
 	Size bytes;				/* in memory */
 	uint64 keyed;			/* frames with a dedup_key, in memory and in the file */
 	PushedKeys keys;
+	VoidRecord *voided; /* the newest */
 	FrameFile file;
 	Savepoint *savepoints;
 	int savepoint_count;
@@ -172,7 +182,7 @@ find_queue(Oid tables, const pg_uuid_t *tenant, Name name)
 			return (QueueEntry *) entry;
 	name_table_room(&buffer.queues);
 	made = (QueueEntry *) make_entry(sizeof(QueueEntry), &name);
-	made->queue = {tables, *tenant, name, false};
+	made->queue = {tables, *tenant, name, false, 0};
 	name_table_add(&buffer.queues, &made->entry, hash);
 	return made;
 }
@@ -355,6 +365,28 @@ push_buffer_add(BufferedPartition *partition, const core::Uuid *id, bool raw, co
 		spill();
 }
 
+void
+push_buffer_void(const pg_uuid_t *tenant, Name name)
+{
+	const SubTransactionId id = GetCurrentSubTransactionId();
+
+	for (uint32 i = 0; i < buffer.queues.size; i++)
+		for (NameEntry *entry = buffer.queues.buckets[i]; entry != nullptr; entry = entry->next)
+		{
+			BufferedQueue *queue = &((QueueEntry *) entry)->queue;
+			VoidRecord *record;
+
+			if (!is_queue(queue, queue->tables, tenant, name))
+				continue;
+			record = (VoidRecord *) MemoryContextAlloc(context, sizeof(VoidRecord));
+			*record = {buffer.voided, queue, queue->void_below, id};
+			buffer.voided = record;
+			queue->void_below = buffer.count;
+		}
+	/* an aid only, and now it knows too much */
+	pushed_keys_cut(&buffer.keys, 0);
+}
+
 uint64
 push_buffer_count()
 {
@@ -433,6 +465,8 @@ push_buffer_sub_committed(SubTransactionId self, SubTransactionId parent)
 {
 	int n = buffer.savepoint_count;
 
+	for (VoidRecord *record = buffer.voided; record != nullptr && record->id == self; record = record->previous)
+		record->id = parent;
 	if (n == 0 || buffer.savepoints[n - 1].id != self)
 		return;
 	if (parent == TopSubTransactionId || (n > 1 && buffer.savepoints[n - 2].id == parent))
@@ -446,6 +480,8 @@ push_buffer_sub_aborted(SubTransactionId self)
 {
 	int n = buffer.savepoint_count;
 
+	for (; buffer.voided != nullptr && buffer.voided->id == self; buffer.voided = buffer.voided->previous)
+		buffer.voided->queue->void_below = buffer.voided->was;
 	if (n == 0 || buffer.savepoints[n - 1].id != self)
 		return;
 	while (buffer.last != nullptr && buffer.count > buffer.savepoints[n - 1].count)

@@ -21,7 +21,8 @@ struct BufferedQueue
 	Oid tables; /* the incarnation of the tables that it was pushed to, see lock_for_push */
 	pg_uuid_t tenant;
 	Name name;
-	bool may_create; /* queen.auto_create was on at a push */
+	bool may_create;   /* queen.auto_create was on at a push */
+	uint64 void_below; /* frames with a smaller number were pushed before this transaction dropped the queue */
 };
 
 struct BufferedFrame;
@@ -63,7 +64,10 @@ const core::Uuid *push_buffer_find_key(const BufferedPartition *partition, const
 /* How many frames in the buffer have a dedup_key. */
 uint64 push_buffer_keyed();
 
-/* Frames in the buffer, in memory and in the file. */
+/* This transaction drops or purges the queue: what was pushed to it is void, unless that is rolled back. May raise. */
+void push_buffer_void(const pg_uuid_t *tenant, Name queue);
+
+/* Frames in the buffer, in memory and in the file, void ones included. */
 uint64 push_buffer_count();
 
 /* All partitions that were pushed to, in (tenant, queue, partition) order; palloc'ed in the current context. */

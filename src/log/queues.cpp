@@ -176,26 +176,35 @@ queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_cr
 	}
 }
 
-/* Find the queue and lock its row, waiting for whoever changes it. */
-static void
-lock_by_name(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
+/* Find the queue and lock its row, waiting for whoever changes it; false when it is not there. */
+static bool
+lock_if_there(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
-	bool locked = false;
-
-	while (!locked)
+	for (;;)
 	{
 		Snapshot snapshot = register_latest_snapshot();
+		TM_Result result = TM_Ok;
 		IndexScan scan;
+		bool found;
 
 		CHECK_FOR_INTERRUPTS();
 		index_scan_open(&scan, queues->table, queues->by_name, snapshot);
 		key_by_name(&scan, tenant, name);
-		if (!fetch_one(&scan, row))
-			raise_unknown_queue(name);
-		locked = lock_row(queues->table, &row->tid, snapshot, true) == TM_Ok;
+		found = fetch_one(&scan, row);
+		if (found)
+			result = lock_row(queues->table, &row->tid, snapshot, true);
 		index_scan_close(&scan);
 		UnregisterSnapshot(snapshot);
+		if (!found || result == TM_Ok)
+			return found;
 	}
+}
+
+static void
+lock_by_name(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
+{
+	if (!lock_if_there(queues, tenant, name, row))
+		raise_unknown_queue(name);
 }
 
 /* Write the values of a row that is locked. */
@@ -207,6 +216,8 @@ write_locked(QueueTable *queues, QueueRow *row)
 	table_writer_open(&writer, queues->table, queue_cols, false);
 	table_writer_update(&writer, &row->tid, row->values, row->nulls);
 	table_writer_close(&writer);
+	/* what a backend remembers of a queue is void when its row changes */
+	CacheInvalidateRelcache(queues->table);
 }
 
 void
@@ -229,8 +240,26 @@ queue_set_paused(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool pa
 		return false;
 	row.values[queue_col_paused] = BoolGetDatum(paused);
 	write_locked(queues, &row);
-	/* what a backend remembers of a queue is void when its row changes */
+	return true;
+}
+
+bool
+queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
+{
+	if (!lock_if_there(queues, tenant, name, row))
+		return false;
+	delete_row(queues->table, &row->tid);
 	CacheInvalidateRelcache(queues->table);
+	return true;
+}
+
+bool
+queue_renew_log(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
+{
+	if (!lock_if_there(queues, tenant, name, row))
+		return false;
+	row->values[queue_col_log_id] = Int64GetDatum(next_id(Sequence::queue_ids));
+	write_locked(queues, row);
 	return true;
 }
 

@@ -111,6 +111,13 @@ void queue_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jso
 /* Pause or resume a queue, waiting as queue_configure does; was it otherwise before? 42704 when it is not there. */
 bool queue_set_paused(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool paused);
 
+/*
+ * Delete the queue's row, or give the queue a new and empty log; both wait for whoever changes the row. row is what was
+ * there; false when nothing was.
+ */
+bool queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
+bool queue_renew_log(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
+
 /* 42704: the queue is not there. */
 [[noreturn]] void raise_unknown_queue(Name name);
 

@@ -1,10 +1,12 @@
 /*
  * seek.cpp: queen.seek, seek_to_time, seek_to_end.
  *
- * Raises. Locks: the group's cursor rows, waiting for whoever holds them, in partition order, to the transaction's end. Runs
+ * Raises. Locks: the group's cursor rows, waiting for whoever holds them, in partition order, to the transaction's end;
+ * under each its partition for a moment. Runs
  * in backends, in every isolation level.
  */
 #include "log/groups.h"
+#include "log/partition_lock.h"
 #include "log/partition_walk.h"
 #include "log/positions.h"
 #include "log/queues.h"
@@ -31,6 +33,7 @@ struct Seek
 	int64 offset;
 	TimestampTz at;
 	int64 group_id;
+	const char *queue;
 	SegmentTable segments;
 	EraHandle cursors;
 	LogPositions positions;
@@ -68,15 +71,23 @@ seize(EraHandle *cursors, int64 partition_id, int64 group_id, Cursor *cursor)
 }
 
 void
-move_cursor(Seek *seek, int64 partition_id)
+move_cursor(Seek *seek, const PartitionRow *partition)
 {
 	Cursor cursor;
 	PartitionEnds ends;
-	bool is_new = seize(&seek->cursors, partition_id, seek->group_id, &cursor);
-	/* after the wait: the end is where it is now */
-	Snapshot snapshot = register_latest_snapshot();
+	bool is_new = seize(&seek->cursors, partition->partition_id, seek->group_id, &cursor);
+	const int64 partition_id = partition->partition_id;
+	Snapshot snapshot;
 	int64 target;
 
+	/*
+	 * Retention decides under the partition's lock, by where cursors stand and may come to stand: either it has decided
+	 * and its commit says where the log begins, or it meets what is written here.
+	 */
+	if (!partition_lock(partition_id))
+		raise_partition_locked(partition->name, seek->queue);
+	/* after the waits: the end is where it is now */
+	snapshot = register_latest_snapshot();
 	log_ends(&seek->positions, partition_id, snapshot, &ends);
 	target = ends.last;
 	if (seek->to == SeekTo::offset)
@@ -90,6 +101,7 @@ move_cursor(Seek *seek, int64 partition_id)
 		era_insert_state(&seek->cursors);
 	else
 		era_update(&seek->cursors);
+	partition_unlock(partition_id);
 }
 
 /* The functions' common part: arguments queue, consumer_group and, at argno, partition. */
@@ -116,6 +128,7 @@ run(FunctionCallInfo fcinfo, int partition_argno, Seek *seek)
 	if (!group_find(queue.queue_id, group_name, &group))
 		raise_unknown_group(queue.name, group_name);
 	seek->group_id = group.group_id;
+	seek->queue = queue.name;
 
 	snapshot = register_latest_snapshot();
 	if (pinned)
@@ -127,7 +140,7 @@ run(FunctionCallInfo fcinfo, int partition_argno, Seek *seek)
 	log_positions_open(&seek->positions, &seek->segments, &seek->cursors);
 	while (const PartitionRow *partition = partition_walk_next(&walk))
 	{
-		move_cursor(seek, partition->partition_id);
+		move_cursor(seek, partition);
 		count++;
 	}
 	log_positions_close(&seek->positions);

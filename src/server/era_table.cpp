@@ -157,6 +157,36 @@ era_seek(EraHandle *handle, std::initializer_list<int64> keys, Snapshot snapshot
 	return EraSeek::found;
 }
 
+bool
+era_each_version(EraHandle *handle, std::initializer_list<int64> keys, void (*fn)(TupleTableSlot *slot, void *arg),
+				 void *arg)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	bool found = era_seek(handle, keys, snapshot) == EraSeek::found;
+	int64 era = found ? DatumGetInt64(handle->values[era_column(handle->def)]) : 0;
+
+	era_release_snapshot(handle);
+	UnregisterSnapshot(snapshot);
+	if (found)
+	{
+		const int nkeys = handle->def->nkeys;
+		SnapshotData dirty;
+		IndexScan scan;
+
+		/* from that era on: older ones are dead, and may be many */
+		InitDirtySnapshot(dirty);
+		index_scan_open(&scan, handle->state, handle->state_index, &dirty);
+		for (int i = 0; i < nkeys; i++)
+			index_scan_key_int8(&scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
+		index_scan_key_int8(&scan, (AttrNumber) (nkeys + 1), BTGreaterEqualStrategyNumber, era);
+		index_scan_start(&scan);
+		while (index_scan_next(&scan, ForwardScanDirection))
+			fn(scan.slot, arg);
+		index_scan_close(&scan);
+	}
+	return found;
+}
+
 EraLock
 era_lock(EraHandle *handle, bool wait)
 {

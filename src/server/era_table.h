@@ -97,6 +97,14 @@ bool era_birth(EraHandle *handle);
 void era_wait_for_birth(EraHandle *handle);
 
 /*
+ * Show fn every version of a thing's state that counts or may come to count: the committed one, and those that running
+ * transactions have written. False, and nothing shown, when the latest snapshot sees no state. What somebody writes
+ * meanwhile is shown or not.
+ */
+bool era_each_version(EraHandle *handle, std::initializer_list<int64> keys, void (*fn)(TupleTableSlot *slot, void *arg),
+					  void *arg);
+
+/*
  * Delete the thing whose row is locked, state and identity. Only when nobody can bring it to life again: a birth and a
  * deletion of one thing must never meet.
  */

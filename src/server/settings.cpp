@@ -10,6 +10,7 @@ namespace queen
 
 bool setting_auto_create = true;
 int setting_flush_timeout = 10000;
+int setting_partition_expiry = 7 * 24 * 60 * 60;
 int setting_push_buffer_size = 16384;
 
 namespace
@@ -120,6 +121,10 @@ settings_init()
 	DefineCustomIntVariable("queen.flush_timeout", "Bounds each wait for a lock while a commit writes its pushes.",
 							"statement_timeout does not run then. 0 waits without a bound.", &setting_flush_timeout,
 							/* bootValue= */ 10000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("queen.partition_expiry", "Deletes partitions that have been empty that long.",
+							"0 keeps them. A push to such a name makes a new one.", &setting_partition_expiry,
+							/* bootValue= */ 7 * 24 * 60 * 60, 0, INT_MAX, PGC_SUSET, GUC_UNIT_S, nullptr, nullptr,
+							nullptr);
 	DefineCustomIntVariable("queen.push_buffer_size", "Memory for a transaction's pushed messages.",
 							"What goes beyond waits for the commit in a temporary file.", &setting_push_buffer_size,
 							/* bootValue= */ 16384, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr,

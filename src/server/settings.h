@@ -16,6 +16,7 @@ extern bool setting_auto_create;
 extern int setting_flush_timeout;
 
 /* Memory for pushed messages before they go to a temporary file, kilobytes. */
+extern int setting_partition_expiry; /* s, 0: never */
 extern int setting_push_buffer_size;
 
 /*

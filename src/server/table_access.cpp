@@ -272,6 +272,15 @@ delete_row(Relation table, ItemPointer tid)
 	CommandCounterIncrement();
 }
 
+bool
+delete_row_unless_locked(Relation table, ItemPointer tid, Snapshot snapshot)
+{
+	TM_FailureData failure;
+
+	return table_tuple_delete(table, tid, GetCurrentCommandId(true), snapshot, InvalidSnapshot, false, &failure,
+							  false) == TM_Ok;
+}
+
 TM_Result
 lock_row(Relation table, ItemPointer tid, Snapshot snapshot, bool wait)
 {

@@ -116,6 +116,9 @@ void table_writer_update(TableWriter *writer, ItemPointer tid, const Datum *valu
 /* Delete the row at tid, which this transaction has locked. Ends with CommandCounterIncrement. */
 void delete_row(Relation table, ItemPointer tid);
 
+/* Delete the row version at tid, found with snapshot. False, at once, when another transaction is or was at it. */
+bool delete_row_unless_locked(Relation table, ItemPointer tid, Snapshot snapshot);
+
 /* Lock the row version at tid, found with snapshot, FOR UPDATE. Waits only when asked to. */
 TM_Result lock_row(Relation table, ItemPointer tid, Snapshot snapshot, bool wait);
 

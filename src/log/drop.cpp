@@ -1,0 +1,153 @@
+/*
+ * drop.cpp: queen.drop_queue and purge_queue. README.md of this folder has the protocol between them and pushes.
+ *
+ * Raises. Locks: the queue's row and its groups' rows, to the end of the transaction, waiting for whoever changes them; each
+ * of its partitions for a moment; waits for the transactions that have written pushes to it. Runs in backends.
+ */
+#include "log/append.h"
+#include "log/dropped.h"
+#include "log/groups.h"
+#include "log/log_reader.h"
+#include "log/partition_lock.h"
+#include "log/partition_walk.h"
+#include "log/push_buffer.h"
+#include "log/queues.h"
+#include "server/errors.h"
+#include "server/guards.h"
+#include "server/settings.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* Transactions that were seen to write into the log. */
+struct Writers
+{
+	TransactionId *xids;
+	int count;
+	int room;
+};
+
+void
+add_writer(Writers *writers, TransactionId xid)
+{
+	for (int i = 0; i < writers->count; i++)
+		if (writers->xids[i] == xid)
+			return;
+	if (writers->count == writers->room)
+	{
+		writers->room *= 2;
+		writers->xids = (TransactionId *) repalloc(writers->xids, sizeof(TransactionId) * (Size) writers->room);
+	}
+	writers->xids[writers->count++] = xid;
+}
+
+/* The running transactions with segments at a partition's end. */
+void
+find_writers(const SegmentTable *segments, int64 partition_id, Writers *writers)
+{
+	SnapshotData dirty;
+	IndexScan scan;
+
+	InitDirtySnapshot(dirty);
+	index_scan_open(&scan, segments->table, segments->index, &dirty);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
+	index_scan_start(&scan);
+	while (index_scan_next(&scan, BackwardScanDirection))
+	{
+		if (TransactionIdIsValid(dirty.xmin))
+			add_writer(writers, dirty.xmin);
+		else if (!row_is_own(scan.slot))
+			break;
+	}
+	index_scan_close(&scan);
+}
+
+/*
+ * The queue's row says that the log is gone, to whoever looks dirty; pushes do, under the lock of the first partition that
+ * they write to. So after a look under each partition's lock those that came before are known: wait for their ends.
+ */
+void
+wait_for_writers(const QueueRow *queue)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	Writers writers = {(TransactionId *) palloc(sizeof(TransactionId) * 64), 0, 64};
+	SegmentTable segments;
+	PartitionWalk walk;
+
+	segment_table_open(&segments);
+	partition_walk_open(&walk, queue->log_id, 0, snapshot);
+	while (const PartitionRow *partition = partition_walk_next(&walk))
+	{
+		if (!partition_lock(partition->partition_id))
+			ereport(ERROR, (errcode(errcode_flush_timeout),
+							errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition->name, queue->name),
+							errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),
+							errhint("Try again.")));
+		find_writers(&segments, partition->partition_id, &writers);
+		partition_unlock(partition->partition_id);
+	}
+	partition_walk_close(&walk);
+	segment_table_close(&segments);
+	UnregisterSnapshot(snapshot);
+	for (int i = 0; i < writers.count; i++)
+		XactLockTableWait(writers.xids[i], nullptr, nullptr, XLTW_None);
+}
+
+} // namespace
+
+QUEEN_FUNCTION(queen_drop_queue)
+QUEEN_FUNCTION(queen_purge_queue)
+
+/* queen.drop_queue(queue) returns boolean */
+Datum
+queen_drop_queue(PG_FUNCTION_ARGS)
+{
+	Name name;
+	QueueTable queues;
+	QueueRow queue;
+	bool found;
+
+	guard_write("queen.drop_queue()");
+	name = name_argument(fcinfo, 0, "queue");
+	queue_table_open(&queues, RowExclusiveLock);
+	found = queue_delete(&queues, setting_tenant(), name, &queue);
+	queue_table_close(&queues);
+	if (found)
+	{
+		wait_for_writers(&queue);
+		group_delete_all(queue.queue_id);
+		dropped_file_log(queue.log_id, queue.queue_id);
+	}
+	/* also where the queue is not there yet: what this transaction has pushed to it */
+	push_buffer_void(setting_tenant(), name);
+	return BoolGetDatum(found);
+}
+
+/* queen.purge_queue(queue) returns boolean */
+Datum
+queen_purge_queue(PG_FUNCTION_ARGS)
+{
+	Name name;
+	QueueTable queues;
+	QueueRow queue;
+	bool found;
+
+	guard_write("queen.purge_queue()");
+	name = name_argument(fcinfo, 0, "queue");
+	queue_table_open(&queues, RowExclusiveLock);
+	found = queue_renew_log(&queues, setting_tenant(), name, &queue);
+	queue_table_close(&queues);
+	if (found)
+	{
+		wait_for_writers(&queue);
+		group_renew_all(queue.queue_id);
+		dropped_file_log(queue.log_id, 0);
+	}
+	push_buffer_void(setting_tenant(), name);
+	return BoolGetDatum(found);
+}
+
+} // namespace queen

@@ -1,0 +1,32 @@
+/*
+ * dropped.h: what is gone for everybody and waits to be cleaned up: logs of dropped and purged queues, and partitions that
+ * were deleted because nothing was in them for long. README.md of this folder says who may still know their ids.
+ */
+#ifndef QUEEN_LOG_DROPPED_H
+#define QUEEN_LOG_DROPPED_H
+
+#include "log/partitions.h"
+#include "log/starts.h"
+#include "server/pg.h"
+
+namespace queen
+{
+
+/* File a log: nobody pushes to it any more. queue_id: also what belongs to the dropped queue; 0 for a purge. */
+void dropped_file_log(int64 log_id, int64 queue_id);
+
+/*
+ * Delete a partition that has no segment, no key, and was last used before a time; false when it is not so. It holds the
+ * partition's lock to the end of the transaction then. start: of the partition, as read without the lock.
+ */
+bool partition_expire(const PartitionRow *partition, const LogStart *start, TimestampTz unused);
+
+/*
+ * A bounded piece of the clean-up. False when there is nothing to do now: nothing is left, or what is left waits until
+ * nobody can know its ids. Never waits. Commit after each call.
+ */
+bool dropped_step();
+
+} // namespace queen
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * maintain.cpp: CALL queen.maintain(), and the steps that it is made of. See maintain.h.
+ *
+ * Raises. Locks: see the steps' own files. Runs in backends and workers.
+ */
+#include "log/maintain.h"
+
+#include "log/dead_letters.h"
+#include "log/dedup.h"
+#include "log/dropped.h"
+#include "log/partition_walk.h"
+#include "log/queues.h"
+#include "log/retention.h"
+#include "log/retired_groups.h"
+#include "server/guards.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* Partitions that are looked at in one transaction while there is nothing to do. */
+constexpr int most_looks = 1000;
+
+/* The first queue from an id on, of any tenant. */
+bool
+next_queue(int64 from, QueueRow *row)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	QueueTable queues;
+	IndexScan scan;
+	bool found;
+
+	queue_table_open(&queues, AccessShareLock);
+	index_scan_open(&scan, queues.table, queues.by_id, snapshot);
+	index_scan_key_int8(&scan, 1, BTGreaterEqualStrategyNumber, from);
+	index_scan_start(&scan);
+	found = index_scan_next(&scan, ForwardScanDirection);
+	if (found)
+		queue_row_from_slot(scan.slot, row);
+	index_scan_close(&scan);
+	queue_table_close(&queues);
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+/* Look at partitions of the pass's queue until one has something to do, or enough were looked at. False at the end. */
+bool
+walk_partitions(MaintainPass *pass, const QueueRow *queue)
+{
+	const RetentionRules rules = retention_rules(&queue->options, pass->began);
+	Snapshot snapshot = register_latest_snapshot();
+	RetentionStep step = RetentionStep::nothing;
+	int looks = 0;
+	PartitionWalk walk;
+	const PartitionRow *partition = nullptr;
+
+	partition_walk_open(&walk, queue->log_id, pass->partition_id, snapshot);
+	while (step == RetentionStep::nothing && looks < most_looks && (partition = partition_walk_next(&walk)) != nullptr)
+	{
+		step = retention_step(queue, partition, &rules);
+		looks++;
+		pass->partition_id = step == RetentionStep::more ? partition->partition_id : partition->partition_id + 1;
+	}
+	partition_walk_close(&walk);
+	UnregisterSnapshot(snapshot);
+	return partition != nullptr;
+}
+
+/* The pass is through with a phase. */
+bool
+next_phase(MaintainPass *pass)
+{
+	pass->phase = (MaintainPhase) ((int) pass->phase + 1);
+	pass->queue_id = 0;
+	pass->partition_id = 0;
+	pass->block = 0;
+	return pass->phase != MaintainPhase::end;
+}
+
+/* A step for the pass's next queue; false when there is none. */
+bool
+queue_step(MaintainPass *pass)
+{
+	QueueRow queue;
+	bool more;
+
+	if (!next_queue(pass->queue_id, &queue))
+		return false;
+	if (queue.queue_id != pass->queue_id)
+		pass->partition_id = 0;
+	pass->queue_id = queue.queue_id;
+	if (pass->phase == MaintainPhase::segments)
+		more = walk_partitions(pass, &queue);
+	else
+		more = queue.options.dead_retention != option_off &&
+			   dead_letters_expire_step(queue.queue_id, pass->began - queue.options.dead_retention);
+	if (!more)
+		pass->queue_id++;
+	return true;
+}
+
+} // namespace
+
+void
+maintain_begin(MaintainPass *pass)
+{
+	*pass = {};
+	pass->began = GetCurrentTimestamp();
+}
+
+bool
+maintain_step(MaintainPass *pass)
+{
+	bool done = false;
+
+	switch (pass->phase)
+	{
+		case MaintainPhase::dropped:
+			done = dropped_step();
+			break;
+		case MaintainPhase::retired_groups:
+			done = retired_groups_step();
+			break;
+		case MaintainPhase::segments:
+		case MaintainPhase::dead_letters:
+			done = queue_step(pass);
+			break;
+		case MaintainPhase::keys:
+			done = dedup_expire_step(&pass->block);
+			break;
+		case MaintainPhase::end:
+			return false;
+	}
+	return done || next_phase(pass);
+}
+
+QUEEN_FUNCTION(queen_maintain)
+
+/* CALL queen.maintain() */
+Datum
+queen_maintain(PG_FUNCTION_ARGS)
+{
+	const auto *call = (const CallContext *) fcinfo->context;
+	MemoryContext per_step;
+	MaintainPass pass;
+	bool more = true;
+
+	if (call == nullptr || !IsA(call, CallContext) || call->atomic)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+						errmsg("queen.maintain() cannot run inside a transaction block, or be called by a function"),
+						errhint("It commits after each step: CALL it on its own.")));
+	guard_write("queen.maintain()");
+	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
+	/* SPI's context outlives the commits */
+	per_step = AllocSetContextCreate(CurrentMemoryContext, "queen maintain", ALLOCSET_DEFAULT_SIZES);
+	maintain_begin(&pass);
+	while (more)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(per_step);
+
+		CHECK_FOR_INTERRUPTS();
+		guard_write("queen.maintain()");
+		/*
+		 * The lock of a partition is held to the commit's end: that must not be a disk's. A crash that forgets the commit
+		 * forgets all of it, and whatever was committed after it at the same time.
+		 */
+		(void) set_config_option("synchronous_commit", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_LOCAL, true, 0,
+								 false);
+		more = maintain_step(&pass);
+		MemoryContextSwitchTo(caller);
+		SPI_commit();
+		MemoryContextReset(per_step);
+	}
+	SPI_finish();
+	return (Datum) 0;
+}
+
+} // namespace queen
