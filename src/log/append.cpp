@@ -7,6 +7,7 @@
 #include "log/append.h"
 
 #include "log/partition_lock.h"
+#include "log/tails.h"
 #include "server/errors.h"
 #include "server/relations.h"
 #include "server/settings.h"
@@ -17,18 +18,12 @@ namespace queen
 namespace
 {
 
-struct Floor
-{
-	int64 base;
-	TimestampTz created_at;
-};
-
 /* The newest segment's end and time, by a dirty look: rows of running transactions count. */
-Floor
-find_tail(Appender *appender, int64 partition_id)
+Tail
+search_newest(Appender *appender, int64 partition_id)
 {
 	static constinit HintCache cache = {};
-	Floor floor = {0, DT_NOBEGIN};
+	Tail floor = {0, DT_NOBEGIN};
 	IndexScan *scan = &appender->tail;
 
 	index_scan_reset_keys(scan);
@@ -49,7 +44,7 @@ find_tail(Appender *appender, int64 partition_id)
  * may be older than the deletion.
  */
 void
-raise_to_log_start(Appender *appender, int64 partition_id, Floor *floor)
+raise_to_log_start(Appender *appender, int64 partition_id, Tail *floor)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan *scan = &appender->start;
@@ -72,62 +67,102 @@ raise_to_log_start(Appender *appender, int64 partition_id, Floor *floor)
 	UnregisterSnapshot(snapshot);
 }
 
-} // namespace
-
 void
-appender_open(Appender *appender)
+open_search(Appender *appender)
 {
+	MemoryContext caller = MemoryContextSwitchTo(appender->context);
+
 	appender->starts = open_table(Table::log_starts, RowExclusiveLock);
 	appender->starts_index = open_index(appender->starts, {start_col_partition_id + 1}, AccessShareLock);
-	appender->segments = open_table(Table::log_segments, RowExclusiveLock);
 	appender->segments_index =
 		open_index(appender->segments, {segment_col_partition_id + 1, segment_col_base_offset + 1}, RowExclusiveLock);
 	InitDirtySnapshot(appender->dirty);
 	index_scan_open(&appender->tail, appender->segments, appender->segments_index, &appender->dirty);
-	/* what can be made before a partition's lock is taken is made here */
 	index_scan_open(&appender->start, appender->starts, appender->starts_index, InvalidSnapshot);
-	table_writer_open(&appender->writer, appender->segments, segment_cols, false);
+	appender->can_search = true;
+	MemoryContextSwitchTo(caller);
 }
 
 void
-appender_close(Appender *appender)
+close_search(Appender *appender)
 {
-	table_writer_close(&appender->writer);
 	index_scan_close(&appender->start);
 	index_scan_close(&appender->tail);
 	index_close(appender->segments_index, NoLock);
-	table_close(appender->segments, NoLock);
 	index_close(appender->starts_index, NoLock);
 	table_close(appender->starts, NoLock);
 }
 
 void
-append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, const char *queue_name,
-			   const char *partition_name)
+lock_for_append(int64 partition_id, Name queue, Name partition)
 {
-	Floor floor;
-	Datum values[segment_cols];
-	bool nulls[segment_cols] = {};
+	if (!partition_lock_for_append(partition_id))
+		ereport(ERROR,
+				(errcode(errcode_flush_timeout),
+				 errmsg("partition \"%s\" of queue \"%s\" stayed locked", name_to_cstring(partition),
+						name_to_cstring(queue)),
+				 errdetail("Waited %d ms to write pushed messages (queen.flush_timeout).", setting_flush_timeout),
+				 errhint("Try again.")));
+}
+
+} // namespace
+
+void
+appender_open(Appender *appender)
+{
+	appender->segments = open_table(Table::log_segments, RowExclusiveLock);
+	table_writer_open(&appender->writer, appender->segments, segment_cols, false);
+	appender->context = CurrentMemoryContext;
+	appender->can_search = false;
+	if (!tails_are_shared())
+		open_search(appender);
+}
+
+void
+appender_close(Appender *appender)
+{
+	if (appender->can_search)
+		close_search(appender);
+	table_writer_close(&appender->writer);
+	table_close(appender->segments, NoLock);
+}
+
+bool
+append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, Name queue, Name partition)
+{
+	const Oid tables = RelationGetRelid(appender->segments);
+	Tail tail;
 
 	/* the transaction id is taken before the lock: less to do under it */
 	(void) GetCurrentTransactionId();
-	if (!partition_lock(partition_id))
-		ereport(ERROR,
-				(errcode(errcode_flush_timeout),
-				 errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition_name, queue_name),
-				 errdetail("Waited %d ms to write pushed messages (queen.flush_timeout).", setting_flush_timeout),
-				 errhint("Try again.")));
+	lock_for_append(partition_id, queue, partition);
 
-	floor = find_tail(appender, partition_id);
-	raise_to_log_start(appender, partition_id, &floor);
-	values[segment_col_partition_id] = Int64GetDatum(partition_id);
-	values[segment_col_base_offset] = Int64GetDatum(floor.base);
-	values[segment_col_end_offset] = Int64GetDatum(floor.base + count - 1);
-	/* stamped under the lock and never below the predecessor's: a clock that steps back does not break the order */
-	values[segment_col_created_at] = TimestampTzGetDatum(Max(GetCurrentTimestamp(), floor.created_at));
-	values[segment_col_blob] = blob;
-	table_writer_insert(&appender->writer, values, nulls);
+	if (!tail_find(tables, partition_id, &tail))
+	{
+		if (!appender->can_search)
+			open_search(appender);
+		tail = search_newest(appender, partition_id);
+		raise_to_log_start(appender, partition_id, &tail);
+	}
+	if (tail.base != log_start_deleted)
+	{
+		Datum values[segment_cols];
+		bool nulls[segment_cols] = {};
+
+		/* stamped under the lock and never below the predecessor's: a clock that steps back does not break the order */
+		tail.created_at = Max(GetCurrentTimestamp(), tail.created_at);
+		values[segment_col_partition_id] = Int64GetDatum(partition_id);
+		values[segment_col_base_offset] = Int64GetDatum(tail.base);
+		values[segment_col_end_offset] = Int64GetDatum(tail.base + count - 1);
+		values[segment_col_created_at] = TimestampTzGetDatum(tail.created_at);
+		values[segment_col_blob] = blob;
+		table_writer_insert(&appender->writer, values, nulls);
+		/* when this fails half-way, the row is never seen, and the tail is what it was */
+		tail.base += count;
+		tail_put(tables, partition_id, &tail);
+	}
 	partition_unlock(partition_id);
+	return tail.base != log_start_deleted;
 }
 
 } // namespace queen

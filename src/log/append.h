@@ -5,6 +5,7 @@
 #ifndef QUEEN_LOG_APPEND_H
 #define QUEEN_LOG_APPEND_H
 
+#include "server/errors.h"
 #include "server/pg.h"
 #include "server/table_access.h"
 
@@ -43,25 +44,32 @@ segment_int8(TupleTableSlot *slot, SegmentColumn column)
 struct Appender
 {
 	Relation segments;
+	TableWriter writer;
+	MemoryContext context; /* where the appender was opened */
+
+	/* for the search of a tail that is not in shared memory; opened when it is first needed, or before any lock where it is always */
+	bool can_search;
 	Relation segments_index;
 	Relation starts;
 	Relation starts_index;
 	IndexScan tail;	 /* dirty */
 	IndexScan start; /* of log_starts, with a new snapshot each time */
 	SnapshotData dirty;
-	TableWriter writer;
 };
 
 void appender_open(Appender *appender);
 void appender_close(Appender *appender);
 
+/* The log_start of a partition that was deleted: nothing is appended behind it. */
+inline constexpr int64 log_start_deleted = PG_INT64_MAX;
+
 /*
  * Insert one segment of count messages behind the partition's newest, running ones included. Takes the partition's lock,
- * at most queen.flush_timeout (QN002), and releases it before it returns: never held to the transaction's end.
- *   partition_name, queue_name: for the error
+ * at most queen.flush_timeout (QN002), and releases it before it returns: never held to the transaction's end. False, with
+ * nothing inserted, when the partition was deleted.
+ *   partition, queue: their names, for the error
  */
-void append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, const char *queue_name,
-					const char *partition_name);
+bool append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, Name queue, Name partition);
 
 } // namespace queen
 

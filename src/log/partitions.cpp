@@ -44,6 +44,7 @@ row_from_slot(TupleTableSlot *slot, PartitionRow *row)
 	slot_getallattrs(slot);
 	row->partition_id = DatumGetInt64(slot->tts_values[col_partition_id]);
 	row->name = TextDatumGetCString(slot->tts_values[col_name]);
+	row->own = row_is_own(slot);
 }
 
 static void

@@ -24,6 +24,7 @@ struct PartitionRow
 {
 	int64 partition_id;
 	char *name; /* palloc'ed */
+	bool own;	/* this transaction wrote it, and may still be rolled back */
 };
 
 void partition_table_open(PartitionTable *partitions, LOCKMODE mode);

@@ -40,6 +40,7 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 		row->values[queue_col_dedup] = datumCopy(row->values[queue_col_dedup], false, -1);
 
 	row->tid = slot->tts_tid;
+	row->own = row_is_own(slot);
 	row->queue_id = DatumGetInt64(row->values[queue_col_id]);
 	row->log_id = DatumGetInt64(row->values[queue_col_log_id]);
 	row->tenant = *DatumGetUUIDP(row->values[queue_col_tenant]);
@@ -204,6 +205,7 @@ write_locked(QueueTable *queues, QueueRow *row)
 {
 	TableWriter writer;
 
+	invalidate_names(queues->table);
 	table_writer_open(&writer, queues->table, queue_cols, false);
 	table_writer_update(&writer, &row->tid, row->values, row->nulls);
 	table_writer_close(&writer);

@@ -74,6 +74,7 @@ struct QueueRow
 	QueueOptions options;
 	bool paused;
 	ItemPointerData tid;
+	bool own;				  /* this transaction wrote it, and may still be rolled back */
 	Datum values[queue_cols]; /* copies: they outlive the scan */
 	bool nulls[queue_cols];
 };

@@ -21,6 +21,14 @@ struct CompressorCache
 
 constinit CompressorCache compressor_cache = {};
 
+/*
+ * Memory of one segment, likewise kept: what an ordinary one needs (a block, its compressed form) is not asked of malloc
+ * at each commit, which would give it back to the system each time.
+ */
+constinit core::Frame *frames_memory = nullptr;
+constinit MemoryContext scratch_memory = nullptr;
+constexpr Size scratch_keeps = 192 * 1024;
+
 /* Memory for a level into what segment_encode takes. */
 void
 use_compressor(int level, core::EncodeMemory *memory)
@@ -77,8 +85,9 @@ finish_segment(SegmentBuilder *builder)
 	buffered = builder->target->buffered;
 	caller = MemoryContextSwitchTo(builder->scratch);
 	blob = encode({builder->frames, builder->count}, builder->target->compression);
-	append_segment(&builder->appender, builder->target->partition_id, builder->count, blob,
-				   name_to_cstring(buffered->queue->name), name_to_cstring(buffered->name));
+	while (!append_segment(&builder->appender, builder->target->partition_id, builder->count, blob,
+						   buffered->queue->name, buffered->name))
+		target_resolve_again(builder->target, builder->preparing);
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(builder->scratch);
 	builder->count = 0;
@@ -88,18 +97,27 @@ finish_segment(SegmentBuilder *builder)
 } // namespace
 
 void
-segment_builder_open(SegmentBuilder *builder)
+segment_builder_open(SegmentBuilder *builder, bool preparing)
 {
+	builder->preparing = preparing;
 	builder->target = nullptr;
 	builder->count = 0;
 	builder->raw = 0;
-	builder->frames = (core::Frame *) palloc(sizeof(core::Frame) * core::segment_max_frames);
-	builder->scratch = AllocSetContextCreate(CurrentMemoryContext, "queen flush segment", ALLOCSET_DEFAULT_SIZES);
+	if (frames_memory == nullptr)
+		frames_memory =
+			(core::Frame *) MemoryContextAlloc(TopMemoryContext, sizeof(core::Frame) * core::segment_max_frames);
+	if (scratch_memory == nullptr)
+		scratch_memory = GenerationContextCreate(TopMemoryContext, "queen flush segment", 0, scratch_keeps,
+												 ALLOCSET_DEFAULT_MAXSIZE);
+	/* an error may have left something */
+	MemoryContextReset(scratch_memory);
+	builder->frames = frames_memory;
+	builder->scratch = scratch_memory;
 	appender_open(&builder->appender);
 }
 
 void
-segment_builder_room(SegmentBuilder *builder, const FlushTarget *target, const core::Frame *frame)
+segment_builder_room(SegmentBuilder *builder, FlushTarget *target, const core::Frame *frame)
 {
 	CHECK_FOR_INTERRUPTS();
 	if (builder->target != target || builder->count == core::segment_max_frames ||
