@@ -2,6 +2,7 @@
  * module.cpp: the library's entry. Runs once in every process that loads it; raises when a setting's name is taken.
  */
 #include "log/flush.h"
+#include "log/tails.h"
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/xact.h"
@@ -16,6 +17,7 @@ _PG_init(void)
 {
 	queen::settings_init();
 	queen::relations_init();
+	queen::tails_init();
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
 }

@@ -7,6 +7,8 @@
 #include "log/append.h"
 
 #include "log/partition_lock.h"
+#include "log/starts.h"
+#include "log/tails.h"
 #include "server/errors.h"
 #include "server/relations.h"
 #include "server/settings.h"
@@ -17,18 +19,12 @@ namespace queen
 namespace
 {
 
-struct Floor
-{
-	int64 base;
-	TimestampTz created_at;
-};
-
 /* The newest segment's end and time, by a dirty look: rows of running transactions count. */
-Floor
-find_tail(Appender *appender, int64 partition_id)
+Tail
+search_newest(Appender *appender, int64 partition_id)
 {
 	static constinit HintCache cache = {};
-	Floor floor = {0, DT_NOBEGIN};
+	Tail floor = {0, DT_NOBEGIN};
 	IndexScan *scan = &appender->tail;
 
 	index_scan_reset_keys(scan);
@@ -49,7 +45,7 @@ find_tail(Appender *appender, int64 partition_id)
  * may be older than the deletion.
  */
 void
-raise_to_log_start(Appender *appender, int64 partition_id, Floor *floor)
+raise_to_log_start(Appender *appender, int64 partition_id, Tail *floor)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan *scan = &appender->start;
@@ -72,57 +68,117 @@ raise_to_log_start(Appender *appender, int64 partition_id, Floor *floor)
 	UnregisterSnapshot(snapshot);
 }
 
+void
+open_search(Appender *appender)
+{
+	MemoryContext caller = MemoryContextSwitchTo(appender->context);
+
+	appender->starts = open_table(Table::log_starts, RowExclusiveLock);
+	appender->starts_index = open_index(appender->starts, {start_col_partition_id + 1}, AccessShareLock);
+	appender->segments_index =
+		open_index(appender->segments, {segment_col_partition_id + 1, segment_col_base_offset + 1}, RowExclusiveLock);
+	InitDirtySnapshot(appender->dirty);
+	index_scan_open(&appender->tail, appender->segments, appender->segments_index, &appender->dirty);
+	index_scan_open(&appender->start, appender->starts, appender->starts_index, InvalidSnapshot);
+	queue_table_open(&appender->queues, AccessShareLock);
+	appender->can_search = true;
+	MemoryContextSwitchTo(caller);
+}
+
+void
+close_search(Appender *appender)
+{
+	queue_table_close(&appender->queues);
+	index_scan_close(&appender->start);
+	index_scan_close(&appender->tail);
+	index_close(appender->segments_index, NoLock);
+	index_close(appender->starts_index, NoLock);
+	table_close(appender->starts, NoLock);
+}
+
 } // namespace
 
 void
 appender_open(Appender *appender)
 {
-	appender->starts = open_table(Table::log_starts, RowExclusiveLock);
-	appender->starts_index = open_index(appender->starts, {start_col_partition_id + 1}, AccessShareLock);
 	appender->segments = open_table(Table::log_segments, RowExclusiveLock);
-	appender->segments_index =
-		open_index(appender->segments, {segment_col_partition_id + 1, segment_col_base_offset + 1}, RowExclusiveLock);
-	InitDirtySnapshot(appender->dirty);
-	index_scan_open(&appender->tail, appender->segments, appender->segments_index, &appender->dirty);
-	/* what can be made before a partition's lock is taken is made here */
-	index_scan_open(&appender->start, appender->starts, appender->starts_index, InvalidSnapshot);
 	table_writer_open(&appender->writer, appender->segments, segment_cols, false);
+	appender->context = CurrentMemoryContext;
+	appender->can_search = false;
+	if (!tails_are_shared())
+		open_search(appender);
 }
 
 void
 appender_close(Appender *appender)
 {
+	if (appender->can_search)
+		close_search(appender);
 	table_writer_close(&appender->writer);
-	index_scan_close(&appender->start);
-	index_scan_close(&appender->tail);
-	index_close(appender->segments_index, NoLock);
 	table_close(appender->segments, NoLock);
-	index_close(appender->starts_index, NoLock);
-	table_close(appender->starts, NoLock);
 }
 
-void
-append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, const char *queue_name,
-			   const char *partition_name)
+/*
+ * Whoever drops or purges a queue first marks its row, then takes each partition's lock, which makes shared memory forget
+ * the tail, and waits for the transactions that it finds there. So where there is a tail nobody has come by since it was
+ * noted; whoever comes later will find us. Otherwise the row says whether somebody has.
+ */
+static Append
+look_for_drop(Appender *appender, const FlushTarget *target, bool known, TransactionId *changer)
 {
-	Floor floor;
-	Datum values[segment_cols];
-	bool nulls[segment_cols] = {};
+	switch (queue_log_state(&appender->queues, target->queue_id, target->log_id, changer))
+	{
+		case LogState::alive:
+			return Append::done;
+		case LogState::changing:
+			return known ? Append::done : Append::changing;
+		case LogState::gone:
+			break;
+	}
+	return Append::gone;
+}
+
+Append
+append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datum blob, bool known,
+			   TransactionId *changer)
+{
+	const Oid tables = RelationGetRelid(appender->segments);
+	const int64 partition_id = target->partition_id;
+	Append result = Append::done;
+	Tail tail;
 
 	/* the transaction id is taken before the lock: less to do under it */
 	(void) GetCurrentTransactionId();
-	if (!partition_lock(partition_id))
-		raise_partition_locked(partition_name, queue_name);
-	floor = find_tail(appender, partition_id);
-	raise_to_log_start(appender, partition_id, &floor);
-	values[segment_col_partition_id] = Int64GetDatum(partition_id);
-	values[segment_col_base_offset] = Int64GetDatum(floor.base);
-	values[segment_col_end_offset] = Int64GetDatum(floor.base + count - 1);
-	/* stamped under the lock and never below the predecessor's: a clock that steps back does not break the order */
-	values[segment_col_created_at] = TimestampTzGetDatum(Max(GetCurrentTimestamp(), floor.created_at));
-	values[segment_col_blob] = blob;
-	table_writer_insert(&appender->writer, values, nulls);
+	if (!partition_lock_for_append(partition_id))
+		raise_partition_locked(name_to_cstring(target->buffered->name), name_to_cstring(target->buffered->queue->name));
+
+	if (!tail_find(tables, partition_id, &tail))
+	{
+		if (!appender->can_search)
+			open_search(appender);
+		tail = search_newest(appender, partition_id);
+		raise_to_log_start(appender, partition_id, &tail);
+		result = tail.base == log_start_deleted ? Append::gone : look_for_drop(appender, target, known, changer);
+	}
+	if (result == Append::done)
+	{
+		Datum values[segment_cols];
+		bool nulls[segment_cols] = {};
+
+		/* stamped under the lock and never below the predecessor's: a clock that steps back does not break the order */
+		tail.created_at = Max(GetCurrentTimestamp(), tail.created_at);
+		values[segment_col_partition_id] = Int64GetDatum(partition_id);
+		values[segment_col_base_offset] = Int64GetDatum(tail.base);
+		values[segment_col_end_offset] = Int64GetDatum(tail.base + count - 1);
+		values[segment_col_created_at] = TimestampTzGetDatum(tail.created_at);
+		values[segment_col_blob] = blob;
+		table_writer_insert(&appender->writer, values, nulls);
+		/* when this fails half-way, the row is never seen, and the tail is what it was */
+		tail.base += count;
+		tail_put(tables, partition_id, &tail);
+	}
 	partition_unlock(partition_id);
+	return result;
 }
 
 } // namespace queen

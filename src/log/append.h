@@ -5,6 +5,8 @@
 #ifndef QUEEN_LOG_APPEND_H
 #define QUEEN_LOG_APPEND_H
 
+#include "log/queues.h"
+#include "log/targets.h"
 #include "server/pg.h"
 #include "server/table_access.h"
 
@@ -22,14 +24,6 @@ enum SegmentColumn : int
 	segment_cols,
 };
 
-/* Columns of queen.log_starts, from 0. */
-enum StartColumn : int
-{
-	start_col_partition_id,
-	start_col_log_start,
-	start_col_last_created_at,
-};
-
 /* A bigint column of a segment's row. */
 inline int64
 segment_int8(TupleTableSlot *slot, SegmentColumn column)
@@ -43,25 +37,38 @@ segment_int8(TupleTableSlot *slot, SegmentColumn column)
 struct Appender
 {
 	Relation segments;
+	TableWriter writer;
+	MemoryContext context; /* where the appender was opened */
+
+	/* for the search of a tail that is not in shared memory; opened when it is first needed, or before any lock where it is always */
+	bool can_search;
 	Relation segments_index;
 	Relation starts;
 	Relation starts_index;
 	IndexScan tail;	 /* dirty */
 	IndexScan start; /* of log_starts, with a new snapshot each time */
 	SnapshotData dirty;
-	TableWriter writer;
+	QueueTable queues;
 };
 
 void appender_open(Appender *appender);
 void appender_close(Appender *appender);
 
+enum class Append
+{
+	done,
+	gone,	  /* the partition was deleted, or its queue dropped or purged: nothing was inserted */
+	changing, /* a running transaction drops or purges the queue: nothing was inserted; wait for it and try again */
+};
+
 /*
  * Insert one segment of count messages behind the partition's newest, running ones included. Takes the partition's lock,
  * at most queen.flush_timeout (QN002), and releases it before it returns: never held to the transaction's end.
- *   partition_name, queue_name: for the error
+ *   known: this transaction has written to the log before, so whoever drops it waits for us, and not we for them
+ *   changer: the transaction to wait for
  */
-void append_segment(Appender *appender, int64 partition_id, uint32 count, Datum blob, const char *queue_name,
-					const char *partition_name);
+Append append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datum blob, bool known,
+					  TransactionId *changer);
 
 } // namespace queen
 

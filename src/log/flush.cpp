@@ -7,10 +7,9 @@
 #include "log/flush.h"
 
 #include "log/key_phase.h"
-#include "log/partitions.h"
 #include "log/push_buffer.h"
-#include "log/queues.h"
 #include "log/segment_builder.h"
+#include "log/targets.h"
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/timed_wait.h"
@@ -20,78 +19,6 @@ namespace queen
 
 namespace
 {
-
-[[noreturn]] void
-refuse_birth(const char *what, Name name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot PREPARE a transaction that creates %s \"%s\" by a push", what, name_to_cstring(name)),
-			 errhint("Push to it once in a transaction of its own, or commit in one phase.")));
-	pg_unreachable();
-}
-
-/*
- * Make sure of all queues, then of all partitions, in name order. targets[i] is for sorted[i]; those whose count is 0
- * (everything pushed to them was rolled back) are left alone. A transaction that is being prepared brings nothing to life:
- * a name would stay taken, and everybody who pushes to it would wait, until somebody ends it.
- */
-FlushTarget *
-bring_to_life(BufferedPartition **sorted, const uint64 *counts, int count, bool preparing)
-{
-	QueueTable queues;
-	PartitionTable partitions;
-	FlushTarget *targets = (FlushTarget *) palloc0(sizeof(FlushTarget) * (Size) count);
-	int64 *log_ids = (int64 *) palloc0(sizeof(int64) * (Size) count);
-	int last = -1;
-
-	queue_table_open(&queues, RowExclusiveLock);
-	partition_table_open(&partitions, RowExclusiveLock);
-	for (int i = 0; i < count; i++)
-	{
-		const BufferedQueue *queue = sorted[i]->queue;
-
-		targets[i].buffered = sorted[i];
-		if (counts[i] == 0)
-			continue;
-		if (last >= 0 && sorted[last]->queue == queue)
-		{
-			log_ids[i] = log_ids[last];
-			targets[i].compression = targets[last].compression;
-			targets[i].dedup_window = targets[last].dedup_window;
-			targets[i].dedup_error = targets[last].dedup_error;
-		}
-		else
-		{
-			QueueRow row;
-
-			if (!preparing)
-				queue_ensure(&queues, &queue->tenant, queue->name, queue->may_create, &row);
-			else if (!queue_find(&queues, &queue->tenant, queue->name, &row))
-				refuse_birth("queue", queue->name);
-			log_ids[i] = row.log_id;
-			targets[i].compression = row.options.compression;
-			targets[i].dedup_window = row.options.dedup_window;
-			targets[i].dedup_error = row.options.dedup_error;
-		}
-		last = i;
-	}
-	for (int i = 0; i < count; i++)
-	{
-		PartitionRow row;
-
-		if (counts[i] == 0)
-			continue;
-		if (!preparing)
-			partition_ensure(&partitions, log_ids[i], sorted[i]->name, &row);
-		else if (!partition_find(&partitions, log_ids[i], sorted[i]->name, &row))
-			refuse_birth("partition", sorted[i]->name);
-		targets[i].partition_id = row.partition_id;
-	}
-	partition_table_close(&partitions);
-	queue_table_close(&queues);
-	return targets;
-}
 
 /* What was pushed to tables that this transaction has dropped since is void. Returns how many are left. */
 int
@@ -128,7 +55,7 @@ count_frames(const BufferedPartition *partition)
 
 /* Take the keys of the frames in memory. rank_of: partitions' numbers to places in targets, -1 for those that are void. */
 void
-take_keys(KeyPhase *keys, const int *rank_of, const FlushTarget *targets)
+take_keys(KeyPhase *keys, const int *rank_of, FlushTarget *targets)
 {
 	key_phase_open(keys, push_buffer_count());
 	for (const BufferedFrame *f = push_buffer_last(); f != nullptr; f = f->previous)
@@ -163,10 +90,10 @@ flush_memory(BufferedPartition **sorted, int count, bool preparing)
 
 	for (int i = 0; i < count; i++)
 		counts[i] = count_frames(sorted[i]);
-	targets = bring_to_life(sorted, counts, count, preparing);
+	targets = targets_resolve(sorted, counts, count, preparing);
 	if (keyed)
 		take_keys(&keys, ranks_of(sorted, count), targets);
-	segment_builder_open(&builder);
+	segment_builder_open(&builder, preparing);
 	for (int i = 0; i < count; i++)
 	{
 		uint64 left = counts[i];
@@ -228,7 +155,7 @@ file_sort_put(FileSort *sort, int rank, int64 number, Datum frame)
 
 /* Add a frame whose bytes are somewhere else: they are copied to where the segment's live. */
 void
-add_copy(SegmentBuilder *builder, const FlushTarget *target, const StoredFrame *head, const uint8 *bytes)
+add_copy(SegmentBuilder *builder, FlushTarget *target, const StoredFrame *head, const uint8 *bytes)
 {
 	Size size = head->headers_size + head->payload_size;
 	core::Frame frame = frame_of(head, bytes);
@@ -280,10 +207,10 @@ flush_file(BufferedPartition **sorted, int count, FrameFile *file, bool preparin
 	}
 	tuplesort_performsort(sort.sort);
 
-	targets = bring_to_life(sorted, counts, count, preparing);
+	targets = targets_resolve(sorted, counts, count, preparing);
 	if (keyed)
 		key_phase_run(&keys, targets);
-	segment_builder_open(&builder);
+	segment_builder_open(&builder, preparing);
 	slot = MakeSingleTupleTableSlot(sort.desc, &TTSOpsMinimalTuple);
 	while (tuplesort_gettupleslot(sort.sort, true, false, slot, nullptr))
 	{
@@ -365,12 +292,21 @@ ended(bool committed)
 	(void) committed;
 	being_prepared = false;
 	push_buffer_forget();
+	forget_push_locks();
+}
+
+void
+sub_aborted(SubTransactionId self)
+{
+	push_buffer_sub_aborted(self);
+	/* they may have been taken since the savepoint */
+	forget_push_locks();
 }
 
 } // namespace
 
 const TransactionParticipant push_participant = {
-	flush_pushes, prepare, ended, push_buffer_sub_committed, push_buffer_sub_aborted,
+	flush_pushes, prepare, ended, push_buffer_sub_committed, sub_aborted,
 };
 
 void

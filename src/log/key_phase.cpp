@@ -98,7 +98,7 @@ key_phase_add(KeyPhase *phase, int rank, const core::Uuid *key_hash, const core:
 }
 
 void
-key_phase_run(KeyPhase *phase, const FlushTarget *targets)
+key_phase_run(KeyPhase *phase, FlushTarget *targets)
 {
 	MemoryContext per_key = AllocSetContextCreate(CurrentMemoryContext, "queen flush key", ALLOCSET_DEFAULT_SIZES);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(phase->desc, &TTSOpsMinimalTuple);
@@ -109,7 +109,7 @@ key_phase_run(KeyPhase *phase, const FlushTarget *targets)
 	while (tuplesort_gettupleslot(phase->sort, true, false, slot, nullptr))
 	{
 		MemoryContext caller = MemoryContextSwitchTo(per_key);
-		const FlushTarget *target = &targets[int8_of(slot, sort_rank)];
+		FlushTarget *target = &targets[int8_of(slot, sort_rank)];
 		const char *queue_name = name_to_cstring(target->buffered->queue->name);
 		const char *partition_name = name_to_cstring(target->buffered->name);
 		core::Uuid hash = join(int8_of(slot, sort_hash_high), int8_of(slot, sort_hash_low));
@@ -119,6 +119,7 @@ key_phase_run(KeyPhase *phase, const FlushTarget *targets)
 		bool isnull;
 
 		message_id = uuid_from_datum(slot_getattr(slot, sort_message_id + 1, &isnull));
+		target->keyed = target->keyed || target->dedup_window > 0;
 		if (target->dedup_window > 0 && !dedup_take(&dedup, target->partition_id, &hash, &message_id,
 													target->dedup_window, queue_name, partition_name, &owner))
 		{

@@ -33,7 +33,7 @@ void key_phase_open(KeyPhase *phase, uint64 frames);
 void key_phase_add(KeyPhase *phase, int rank, const core::Uuid *key_hash, const core::Uuid *message_id, uint64 frame);
 
 /* Take the keys. 23505 where a queue wants duplicates to be errors, QN002 when another transaction has one for too long. */
-void key_phase_run(KeyPhase *phase, const FlushTarget *targets);
+void key_phase_run(KeyPhase *phase, FlushTarget *targets);
 
 /* Is the frame not to be written? For a frame without a key: no. */
 inline bool

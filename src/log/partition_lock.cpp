@@ -6,6 +6,8 @@
 #include "log/partition_lock.h"
 
 #include "server/errors.h"
+#include "log/tails.h"
+#include "server/relations.h"
 #include "server/settings.h"
 #include "server/timed_wait.h"
 
@@ -39,12 +41,21 @@ acquire(void *arg)
 } // namespace
 
 bool
-partition_lock(int64 partition_id)
+partition_lock_for_append(int64 partition_id)
 {
 	LOCKTAG tag = tag_of(partition_id);
 
 	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL ||
 		   run_with_timeout(setting_flush_timeout, false, acquire, &tag);
+}
+
+bool
+partition_lock(int64 partition_id)
+{
+	if (!partition_lock_for_append(partition_id))
+		return false;
+	tail_forget(own_tables(), partition_id);
+	return true;
 }
 
 void

@@ -46,6 +46,7 @@ row_from_slot(TupleTableSlot *slot, PartitionRow *row)
 	row->name = TextDatumGetCString(slot->tts_values[col_name]);
 	row->log_id = DatumGetInt64(slot->tts_values[col_log_id]);
 	row->created_at = DatumGetTimestampTz(slot->tts_values[col_created_at]);
+	row->own = row_is_own(slot);
 }
 
 static void
@@ -201,8 +202,11 @@ partition_delete(int64 partition_id)
 	{
 		ItemPointerData tid = scan.slot->tts_tid;
 
+		Relation queues = open_table(Table::queues, AccessShareLock);
+
+		invalidate_names(queues);
+		table_close(queues, NoLock);
 		delete_row(partitions.table, &tid);
-		CacheInvalidateRelcache(partitions.table);
 	}
 	index_scan_close(&scan);
 	partition_table_close(&partitions);

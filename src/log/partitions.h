@@ -26,6 +26,7 @@ struct PartitionRow
 	char *name; /* palloc'ed */
 	TimestampTz created_at;
 	int64 log_id;
+	bool own; /* this transaction wrote it, and may still be rolled back */
 };
 
 void partition_table_open(PartitionTable *partitions, LOCKMODE mode);

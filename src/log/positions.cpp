@@ -6,6 +6,7 @@
 #include "log/positions.h"
 
 #include "log/append.h"
+#include "log/starts.h"
 #include "server/relations.h"
 
 namespace queen

@@ -7,6 +7,7 @@
 #include "core/uuid7.h"
 #include "log/dedup.h"
 #include "log/flush.h"
+#include "log/known_names.h"
 #include "log/push_buffer.h"
 #include "log/queues.h"
 #include "server/errors.h"
@@ -58,6 +59,8 @@ target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
 {
 	Name queue = name_argument(fcinfo, queue_arg, "queue");
 	Name partition = name_argument(fcinfo, partition_arg, "partition");
+	BufferedPartition *target;
+	KnownName known;
 	Oid tables;
 
 	/*
@@ -65,8 +68,9 @@ target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
 	 * dropped by this transaction, and a DROP EXTENSION that waits cannot close a circle.
 	 */
 	tables = lock_for_push();
+	target = push_buffer_partition(tables, setting_tenant(), queue, partition);
 	/* with auto_create off the error belongs to this call; the flush asks again, the queue may go meanwhile */
-	if (!setting_auto_create)
+	if (!setting_auto_create && !known_name_find(target, &known))
 	{
 		QueueTable queues;
 		QueueRow row;
@@ -76,7 +80,7 @@ target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
 			raise_unknown_queue(queue);
 		queue_table_close(&queues);
 	}
-	return push_buffer_partition(tables, setting_tenant(), queue, partition);
+	return target;
 }
 
 /* The headers argument: an object, or absent. */

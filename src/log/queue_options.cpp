@@ -5,8 +5,6 @@
  */
 #include "log/queues.h"
 
-#include "core/segment.h"
-
 namespace queen
 {
 
@@ -116,7 +114,7 @@ compression_option(const JsonbValue *value)
 	if (strcmp(text, "none") == 0)
 		return 0;
 	if (strcmp(text, "zstd") == 0)
-		return 3;
+		return core::zstd_level_default;
 	if (strncmp(text, "zstd:", 5) == 0)
 	{
 		const char *digits = text + 5;

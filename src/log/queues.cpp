@@ -40,6 +40,7 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 		row->values[queue_col_dedup] = datumCopy(row->values[queue_col_dedup], false, -1);
 
 	row->tid = slot->tts_tid;
+	row->own = row_is_own(slot);
 	row->queue_id = DatumGetInt64(row->values[queue_col_id]);
 	row->log_id = DatumGetInt64(row->values[queue_col_log_id]);
 	row->tenant = *DatumGetUUIDP(row->values[queue_col_tenant]);
@@ -120,6 +121,40 @@ queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row)
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 	return found;
+}
+
+LogState
+queue_log_state(QueueTable *queues, int64 queue_id, int64 log_id, TransactionId *changer)
+{
+	SnapshotData dirty;
+	IndexScan scan;
+	QueueRow row;
+	LogState state = LogState::gone;
+
+	InitDirtySnapshot(dirty);
+	index_scan_open(&scan, queues->table, queues->by_id, &dirty);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, queue_id);
+	index_scan_start(&scan);
+	while (state != LogState::alive && index_scan_next(&scan, ForwardScanDirection))
+	{
+		bool isnull;
+
+		if (DatumGetInt64(slot_getattr(scan.slot, queue_col_log_id + 1, &isnull)) != log_id)
+			continue;
+		/* a version that somebody replaces counts for nothing: a mere configuration leaves another with the same log */
+		if (TransactionIdIsValid(dirty.xmax) || (TransactionIdIsValid(dirty.xmin) && row_is_replaced(scan.slot)))
+		{
+			state = LogState::changing;
+			*changer = TransactionIdIsValid(dirty.xmax) ? dirty.xmax : dirty.xmin;
+		}
+		else
+			state = LogState::alive;
+	}
+	index_scan_close(&scan);
+	/* a dirty look may miss a row that is being moved */
+	if (state == LogState::gone && queue_find_by_id(queues, queue_id, &row) && row.log_id == log_id)
+		state = LogState::alive;
+	return state;
 }
 
 void
@@ -213,11 +248,10 @@ write_locked(QueueTable *queues, QueueRow *row)
 {
 	TableWriter writer;
 
+	invalidate_names(queues->table);
 	table_writer_open(&writer, queues->table, queue_cols, false);
 	table_writer_update(&writer, &row->tid, row->values, row->nulls);
 	table_writer_close(&writer);
-	/* what a backend remembers of a queue is void when its row changes */
-	CacheInvalidateRelcache(queues->table);
 }
 
 void
@@ -248,8 +282,8 @@ queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *r
 {
 	if (!lock_if_there(queues, tenant, name, row))
 		return false;
+	invalidate_names(queues->table);
 	delete_row(queues->table, &row->tid);
-	CacheInvalidateRelcache(queues->table);
 	return true;
 }
 

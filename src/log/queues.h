@@ -4,6 +4,7 @@
 #ifndef QUEEN_LOG_QUEUES_H
 #define QUEEN_LOG_QUEUES_H
 
+#include "core/segment.h"
 #include "server/errors.h"
 #include "server/pg.h"
 #include "server/relations.h"
@@ -20,16 +21,16 @@ struct QueueOptions
 {
 	int64 lease_time = 30 * USECS_PER_SEC;
 	int32 max_deliveries = 5;
-	int64 retry_delay = retry_exponential;	   /* or a fixed delay */
-	int32 compression = 3;					   /* zstd level, 0 stores */
-	int64 delayed_processing = 0;			   /* a message is delivered no sooner after its push */
-	int64 window_buffer = 0;				   /* a partition delivers when it was quiet that long */
-	int64 dedup_window = 5 * USECS_PER_MINUTE; /* how long a dedup_key keeps others away; 0: for ever none */
-	bool dedup_error = false;				   /* a duplicate is an error, not dropped */
-	int64 retention = option_off;			   /* messages older than this go, consumed or not */
-	int64 completed_retention = USECS_PER_DAY; /* older ones go when every group has passed them */
-	int64 group_expiry = option_off;		   /* a group that was idle that long keeps nothing */
-	int64 dead_retention = 14 * USECS_PER_DAY; /* dead letters older than this go */
+	int64 retry_delay = retry_exponential;		  /* or a fixed delay */
+	int32 compression = core::zstd_level_default; /* zstd level, 0 stores */
+	int64 delayed_processing = 0;				  /* a message is delivered no sooner after its push */
+	int64 window_buffer = 0;					  /* a partition delivers when it was quiet that long */
+	int64 dedup_window = 5 * USECS_PER_MINUTE;	  /* how long a dedup_key keeps others away; 0: for ever none */
+	bool dedup_error = false;					  /* a duplicate is an error, not dropped */
+	int64 retention = option_off;				  /* messages older than this go, consumed or not */
+	int64 completed_retention = USECS_PER_DAY;	  /* older ones go when every group has passed them */
+	int64 group_expiry = option_off;			  /* a group that was idle that long keeps nothing */
+	int64 dead_retention = 14 * USECS_PER_DAY;	  /* dead letters older than this go */
 };
 
 inline constexpr int64 lease_time_least = USECS_PER_SEC;
@@ -74,6 +75,7 @@ struct QueueRow
 	QueueOptions options;
 	bool paused;
 	ItemPointerData tid;
+	bool own;				  /* this transaction wrote it, and may still be rolled back */
 	Datum values[queue_cols]; /* copies: they outlive the scan */
 	bool nulls[queue_cols];
 };
@@ -92,6 +94,20 @@ void queue_table_close(QueueTable *queues);
 /* Find by name or id with the latest snapshot. False when there is none. */
 bool queue_find(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
 bool queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row);
+
+/* Does a queue still have a log? */
+enum class LogState
+{
+	alive,
+	changing, /* a running transaction drops or purges the queue */
+	gone,
+};
+
+/*
+ * Look dirty, as a push does that knows the ids from before.
+ *   changer: the transaction to wait for, when it is changing
+ */
+LogState queue_log_state(QueueTable *queues, int64 queue_id, int64 log_id, TransactionId *changer);
 
 /* Fill row from a deformed row of queen.queues. */
 void queue_row_from_slot(TupleTableSlot *slot, QueueRow *row);

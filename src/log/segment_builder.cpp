@@ -5,6 +5,9 @@
  */
 #include "log/segment_builder.h"
 
+#include "server/settings.h"
+#include "server/timed_wait.h"
+
 namespace queen
 {
 
@@ -20,6 +23,14 @@ struct CompressorCache
 };
 
 constinit CompressorCache compressor_cache = {};
+
+/*
+ * Memory of one segment, likewise kept: what an ordinary one needs (a block, its compressed form) is not asked of malloc
+ * at each commit, which would give it back to the system each time.
+ */
+constinit core::Frame *frames_memory = nullptr;
+constinit MemoryContext scratch_memory = nullptr;
+constexpr Size scratch_keeps = 192 * 1024;
 
 /* Memory for a level into what segment_encode takes. */
 void
@@ -64,21 +75,55 @@ encode(std::span<const core::Frame> frames, int level)
 	return PointerGetDatum(blob);
 }
 
+void
+wait_for_changer(void *arg)
+{
+	XactLockTableWait(*(const TransactionId *) arg, nullptr, nullptr, XLTW_None);
+}
+
+/* Append under whatever the names stand for by now. */
+void
+append_somewhere(SegmentBuilder *builder, Datum blob)
+{
+	FlushTarget *target = builder->target;
+	TransactionId changer = InvalidTransactionId;
+
+	for (;;)
+	{
+		const bool known = builder->written_log == target->log_id;
+
+		CHECK_FOR_INTERRUPTS();
+		switch (append_segment(&builder->appender, target, builder->count, blob, known, &changer))
+		{
+			case Append::done:
+				builder->written_log = target->log_id;
+				return;
+			case Append::gone:
+				target_resolve_again(target, builder->preparing);
+				break;
+			case Append::changing:
+				if (!run_with_timeout(setting_flush_timeout, false, wait_for_changer, &changer))
+					ereport(ERROR,
+							(errcode(errcode_flush_timeout),
+							 errmsg("queue \"%s\" is being dropped or purged by a transaction that has not ended",
+									name_to_cstring(target->buffered->queue->name)),
+							 errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),
+							 errhint("Try again, or commit the transaction that drops it sooner.")));
+				break;
+		}
+	}
+}
+
 /* Append the segment that was collected. Compressed before the partition's lock is taken. */
 void
 finish_segment(SegmentBuilder *builder)
 {
-	const BufferedPartition *buffered;
 	MemoryContext caller;
-	Datum blob;
 
 	if (builder->count == 0)
 		return;
-	buffered = builder->target->buffered;
 	caller = MemoryContextSwitchTo(builder->scratch);
-	blob = encode({builder->frames, builder->count}, builder->target->compression);
-	append_segment(&builder->appender, builder->target->partition_id, builder->count, blob,
-				   name_to_cstring(buffered->queue->name), name_to_cstring(buffered->name));
+	append_somewhere(builder, encode({builder->frames, builder->count}, builder->target->compression));
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(builder->scratch);
 	builder->count = 0;
@@ -88,18 +133,28 @@ finish_segment(SegmentBuilder *builder)
 } // namespace
 
 void
-segment_builder_open(SegmentBuilder *builder)
+segment_builder_open(SegmentBuilder *builder, bool preparing)
 {
+	builder->preparing = preparing;
 	builder->target = nullptr;
+	builder->written_log = 0;
 	builder->count = 0;
 	builder->raw = 0;
-	builder->frames = (core::Frame *) palloc(sizeof(core::Frame) * core::segment_max_frames);
-	builder->scratch = AllocSetContextCreate(CurrentMemoryContext, "queen flush segment", ALLOCSET_DEFAULT_SIZES);
+	if (frames_memory == nullptr)
+		frames_memory =
+			(core::Frame *) MemoryContextAlloc(TopMemoryContext, sizeof(core::Frame) * core::segment_max_frames);
+	if (scratch_memory == nullptr)
+		scratch_memory = GenerationContextCreate(TopMemoryContext, "queen flush segment", 0, scratch_keeps,
+												 ALLOCSET_DEFAULT_MAXSIZE);
+	/* an error may have left something */
+	MemoryContextReset(scratch_memory);
+	builder->frames = frames_memory;
+	builder->scratch = scratch_memory;
 	appender_open(&builder->appender);
 }
 
 void
-segment_builder_room(SegmentBuilder *builder, const FlushTarget *target, const core::Frame *frame)
+segment_builder_room(SegmentBuilder *builder, FlushTarget *target, const core::Frame *frame)
 {
 	CHECK_FOR_INTERRUPTS();
 	if (builder->target != target || builder->count == core::segment_max_frames ||

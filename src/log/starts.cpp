@@ -10,20 +10,11 @@
 namespace queen
 {
 
-/* Columns of queen.log_starts, from 0. */
-enum StartColumn : int
-{
-	col_partition_id,
-	col_log_start,
-	col_last_created_at,
-	start_cols,
-};
-
 void
 log_start_read(int64 partition_id, LogStart *start)
 {
 	Relation table = open_table(Table::log_starts, AccessShareLock);
-	Relation index = open_index(table, {col_partition_id + 1}, AccessShareLock);
+	Relation index = open_index(table, {start_col_partition_id + 1}, AccessShareLock);
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
 
@@ -35,8 +26,8 @@ log_start_read(int64 partition_id, LogStart *start)
 	{
 		bool isnull;
 
-		start->offset = DatumGetInt64(slot_getattr(scan.slot, col_log_start + 1, &isnull));
-		start->last_created_at = DatumGetTimestampTz(slot_getattr(scan.slot, col_last_created_at + 1, &isnull));
+		start->offset = DatumGetInt64(slot_getattr(scan.slot, start_col_log_start + 1, &isnull));
+		start->last_created_at = DatumGetTimestampTz(slot_getattr(scan.slot, start_col_last_created_at + 1, &isnull));
 		start->stored = true;
 		start->tid = scan.slot->tts_tid;
 	}
@@ -54,9 +45,9 @@ log_start_write(int64 partition_id, const LogStart *start)
 	Datum values[start_cols];
 	bool nulls[start_cols] = {};
 
-	values[col_partition_id] = Int64GetDatum(partition_id);
-	values[col_log_start] = Int64GetDatum(start->offset);
-	values[col_last_created_at] = TimestampTzGetDatum(start->last_created_at);
+	values[start_col_partition_id] = Int64GetDatum(partition_id);
+	values[start_col_log_start] = Int64GetDatum(start->offset);
+	values[start_col_last_created_at] = TimestampTzGetDatum(start->last_created_at);
 	table_writer_open(&writer, table, start_cols, false);
 	if (start->stored)
 	{

@@ -13,6 +13,15 @@ namespace queen
 /* log_start of a partition that was deleted: whoever still knows its id must not push to it. */
 inline constexpr int64 log_start_deleted = PG_INT64_MAX;
 
+/* Columns of queen.log_starts, from 0. */
+enum StartColumn : int
+{
+	start_col_partition_id,
+	start_col_log_start,
+	start_col_last_created_at,
+	start_cols,
+};
+
 struct LogStart
 {
 	int64 offset = 0;						  /* the first that is retained */

@@ -27,7 +27,12 @@ constexpr int known_columns[table_count] = {19, 4, 3, 5, 5, 4, 8, 4, 3, 15, 17};
 
 constinit Oid oids[name_count] = {};
 constinit bool oids_valid = false;
+constinit uint64 loads = 0; /* of the oids */
 constinit uint64 invalidations = 0;
+constinit uint64 names_changed = 1;
+
+/* the load whose relations this transaction has locked for its pushes; 0: none */
+constinit uint64 locked_for_push = 0;
 
 /* Fill the cache; false when any of the relations is missing. */
 bool
@@ -53,6 +58,7 @@ load_oids()
 		/* what was invalidated while we looked was perhaps looked up before */
 	} while (seen != invalidations);
 	oids_valid = true;
+	loads++;
 	return true;
 }
 
@@ -110,6 +116,8 @@ queen_relcache_callback(Datum arg, Oid relid)
 {
 	(void) arg;
 	invalidations++;
+	if (!OidIsValid(relid) || !oids_valid || relid == oids[(int) Table::queues])
+		names_changed++;
 	if (!OidIsValid(relid))
 		oids_valid = false;
 	for (int i = 0; oids_valid && i < name_count; i++)
@@ -171,6 +179,8 @@ lock_for_push()
 		table_count + (int) Sequence::partition_ids,
 	};
 
+	if (oids_valid && locked_for_push == loads)
+		return oids[(int) Table::log_segments];
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -180,7 +190,34 @@ lock_for_push()
 			LockRelationOid(oids[i], RowExclusiveLock);
 		/* a lock that had to be waited for brings the news that its relation was dropped */
 	} while (!oids_valid);
+	locked_for_push = loads;
 	return oids[(int) Table::log_segments];
+}
+
+Oid
+own_tables()
+{
+	if (!load_oids())
+		raise_missing();
+	return oids[(int) Table::log_segments];
+}
+
+void
+forget_push_locks()
+{
+	locked_for_push = 0;
+}
+
+uint64
+names_generation()
+{
+	return names_changed;
+}
+
+void
+invalidate_names(Relation queues)
+{
+	CacheInvalidateRelcache(queues);
 }
 
 bool

@@ -58,6 +58,22 @@ void lock_extension();
  */
 Oid lock_for_push();
 
+/* Locks may be gone: the transaction or a savepoint has ended. Never raises. */
+void forget_push_locks();
+
+/*
+ * Goes up when what was read of queues and partitions may no longer hold: whoever changes a queue's row, or deletes a queue
+ * or a partition, sends a relcache invalidation of queen.queues (invalidate_names). Never raises. News of other sessions
+ * comes with each new lock on a relation, and with AcceptInvalidationMessages.
+ */
+uint64 names_generation();
+
+/* Send it, when this transaction commits. queues is queen.queues, open. */
+void invalidate_names(Relation queues);
+
+/* What names the incarnation of the tables that are there now, as lock_for_push answers; 42P01 when they are not. */
+Oid own_tables();
+
 /*
  * Has this transaction dropped the tables that lock_for_push locked for it (nobody else can have), though it may have made
  * new ones since? 42P01 when they are not found for another reason.

@@ -162,6 +162,18 @@ row_is_own(TupleTableSlot *slot)
 }
 
 bool
+row_is_replaced(TupleTableSlot *slot)
+{
+	bool should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+	const uint16 infomask = tuple->t_data->t_infomask;
+
+	if (should_free)
+		heap_freetuple(tuple);
+	return (infomask & HEAP_XMAX_INVALID) == 0 && !HEAP_XMAX_IS_LOCKED_ONLY(infomask);
+}
+
+bool
 row_is_known_to_all(Relation table, TupleTableSlot *slot)
 {
 	bool should_free;

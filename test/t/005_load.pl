@@ -16,7 +16,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 
 my $seconds = $ENV{QUEEN_LOAD_SECONDS} // 16;
-my $node = new_node('load', preload => 'queen_test, queen', settings => "track_commit_timestamp = on\nautovacuum_naptime = 1s\ndeadlock_timeout = 200ms\nqueen.push_buffer_size = 64kB\n");
+my $node = new_node('load', preload => $ENV{QUEEN_LOAD_PRELOAD} // 'queen_test, queen', settings => "track_commit_timestamp = on\nautovacuum_naptime = 1s\ndeadlock_timeout = 200ms\nqueen.push_buffer_size = 64kB\n");
 my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
 
 $sql->(q{

@@ -1,0 +1,70 @@
+/*
+ * shared_memory.cpp: memory that all processes share. See shared_memory.h.
+ *
+ * Raises at the server's start only, when memory is short. Holds AddinShmemInitLock while it looks. Hooks run in the postmaster
+ * (which backends are forked from), at its start and when it starts anew after a crash.
+ */
+#include "server/shared_memory.h"
+
+namespace queen
+{
+
+namespace
+{
+
+constexpr int most_parts = 8;
+
+constinit const SharedPart *parts[most_parts] = {};
+constinit int part_count = 0;
+constinit shmem_request_hook_type next_request_hook = nullptr;
+constinit shmem_startup_hook_type next_startup_hook = nullptr;
+
+} // namespace
+
+extern "C"
+{
+static void
+queen_shmem_request()
+{
+	if (next_request_hook != nullptr)
+		next_request_hook();
+	for (int i = 0; i < part_count; i++)
+		RequestAddinShmemSpace(MAXALIGN(parts[i]->size));
+}
+
+static void
+queen_shmem_startup()
+{
+	if (next_startup_hook != nullptr)
+		next_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	for (int i = 0; i < part_count; i++)
+	{
+		bool found;
+		void *memory = ShmemInitStruct(parts[i]->name, parts[i]->size, &found);
+
+		if (!found)
+			parts[i]->lay_out(memory);
+		parts[i]->attach(memory);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+}
+
+void
+shared_memory_join(const SharedPart *part)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	if (part_count == 0)
+	{
+		next_request_hook = shmem_request_hook;
+		shmem_request_hook = queen_shmem_request;
+		next_startup_hook = shmem_startup_hook;
+		shmem_startup_hook = queen_shmem_startup;
+	}
+	Assert(part_count < most_parts);
+	parts[part_count++] = part;
+}
+
+} // namespace queen

@@ -1,0 +1,69 @@
+# What a server and its sessions remember for pushes: tails of partitions in shared memory, ids of names in each backend. None of it
+# outlives what it was read from: transactions that fail behind their births and inserts, partitions beyond its room, the
+# tables, the server.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Queen;
+use Test::More;
+
+# loaded first, queen_test's callback comes last: behind the flush
+my $node = new_node('remembered', preload => 'queen_test, queen');
+my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
+my $bases = q{SELECT string_agg(base_offset::text, ' ' ORDER BY base_offset) FROM queen.log_segments JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id) WHERE (q.name, p.name) =};
+my $fail = 'SELECT queen_test_fail_at_commit(); COMMIT';
+
+# ---- a transaction that fails behind its flush ----
+
+# its births are gone; the same session makes them anew, and again, and knows them then
+$node->psql('postgres', "BEGIN; SELECT queen.push('births', '0', 'p'); $fail; SELECT queen.push('births', '1', 'p'); SELECT queen.push('births', '2', 'p'); BEGIN; SELECT queen.push('births', '0', 'p2'); $fail; SELECT queen.push('births', '3', 'p2'); SELECT queen.push('births', '4', 'p2')", on_error_stop => 0);
+is($sql->("SELECT string_agg(partition || ':' || message, ' ' ORDER BY partition, msg_offset) FROM queen.pop('births', max_messages => 10, max_partitions => 10)"), 'p:1 p:2 p2:3 p2:4',
+	'a session whose births were rolled back pushes on');
+is($sql->("SELECT count(*) FROM queen.log_segments s WHERE NOT EXISTS (SELECT FROM queen.log_partitions p WHERE p.partition_id = s.partition_id)"), '0', 'and writes to no partition that never was');
+
+# its segment is a hole: the offsets behind a remembered tail are not given again, and readers step over them
+$sql->("SELECT queen.push('holes', '0')");
+$node->psql('postgres', "BEGIN; SELECT count(*) FROM queen.push_batch('holes', '[1, 2, 3]'); $fail", on_error_stop => 0);
+$sql->("SELECT queen.push('holes', '4')");
+is($sql->("$bases ('holes', 'Default')"), '0 4', 'a tail is remembered, whoever wrote it');
+is($sql->("SELECT string_agg(msg_offset || '=' || message, ' ' ORDER BY msg_offset) FROM queen.pop('holes', max_messages => 10)"), '0=0 4=4', 'and what rolled back behind it is a hole');
+
+# ---- more partitions than there is room for ----
+
+$sql->("SELECT count(queen.push('many', to_jsonb(n), 'p' || n)) FROM generate_series(1, 40000) n") for 1 .. 2;
+# what an other session has pushed between counts as well
+$sql->("SELECT count(queen.push('many', to_jsonb(n), 'p' || n)) FROM generate_series(1, 40000, 7) n; SELECT count(queen.push('many', to_jsonb(n), 'p' || n)) FROM generate_series(40000, 1, -1) n");
+is($sql->("SELECT count(*), sum(n), max(last) FROM (SELECT count(*) AS n, max(end_offset) AS last FROM queen.log_segments JOIN queen.log_partitions USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'many' GROUP BY partition_id HAVING max(end_offset) = count(*) - 1 AND min(base_offset) = 0) p"),
+	'40000|125715|3', 'offsets of 40,000 partitions are contiguous');
+
+# ---- the tables, and another database ----
+
+$sql->("SELECT queen.push('again', to_jsonb(n), 'p') FROM generate_series(1, 3) n");
+$sql->('DROP EXTENSION queen; CREATE EXTENSION queen');
+$sql->("SELECT queen.push('again', '1', 'p')");
+is($sql->("$bases ('again', 'p')"), '0', 'tables that are made again begin at 0');
+$sql->('CREATE DATABASE other');
+$node->safe_psql('other', "CREATE EXTENSION queen; SELECT queen.push('again', '1', 'p')");
+is($node->safe_psql('other', "$bases ('again', 'p')"), '0', 'so does another database');
+# a copy of a database has the tables of its template, and tails of its own
+$sql->("SELECT queen.push('again', '2', 'p')");
+$sql->('CREATE DATABASE copy TEMPLATE other');
+$node->safe_psql('copy', "SELECT queen.push('again', '2', 'p') FROM generate_series(1, 2)");
+$node->safe_psql('other', "SELECT queen.push('again', '2', 'p')");
+is($node->safe_psql('copy', "$bases ('again', 'p')"), '0 1', 'and a copy of it goes on by itself');
+is($node->safe_psql('other', "$bases ('again', 'p')"), '0 1', 'as does what it was copied from');
+
+# ---- the server ----
+
+$node->stop('immediate');
+$node->start;
+$sql->("SELECT queen.push('again', '3', 'p')");
+is($sql->("$bases ('again', 'p')"), '0 1 2', 'after a crash tails are searched');
+
+check_log($node, qr/the commit fails/);
+$node->stop;
+done_testing;

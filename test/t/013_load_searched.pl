@@ -1,0 +1,9 @@
+# The random load once more on a server where queen is not preloaded: every append searches its partition's newest segment.
+use strict;
+use warnings;
+
+use FindBin;
+
+BEGIN { $ENV{QUEEN_LOAD_PRELOAD} = 'queen_test' }
+
+do "$FindBin::RealBin/005_load.pl" or die $@ || $!;
