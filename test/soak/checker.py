@@ -15,22 +15,16 @@ LONGEST = "10 s"  # that a statement of an actor may take
 
 DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
 
-# What holds whenever nobody writes, and in every snapshot.
+def invariant(file: str) -> str:
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../invariants", file + ".sql"), encoding="utf-8") as query:
+        return query.read()
+
+
+# What holds in every snapshot: counts that must be zero.
 STRUCTURE = {
-    "offsets of segments do not overlap": """
-        SELECT count(*) FROM (
-            SELECT base_offset <= lag(end_offset) OVER w OR end_offset < base_offset OR created_at < lag(created_at) OVER w AS bad
-            FROM queen.log_segments WINDOW w AS (PARTITION BY partition_id ORDER BY base_offset, end_offset)) s WHERE bad""",
-    "names are unique, no segment is an orphan": """
-        SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.queues GROUP BY tenant, name HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM (SELECT 1 FROM queen.log_partitions GROUP BY log_id, name HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM (SELECT 1 FROM queen.log_groups GROUP BY queue_id, name HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM queen.log_segments s WHERE NOT EXISTS (SELECT FROM queen.log_partitions p WHERE p.partition_id = s.partition_id))""",
-    "one live state for each cursor, in its era": """
-        SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.log_cursors GROUP BY partition_id, group_id HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM queen.log_consumers i FULL JOIN queen.log_cursors c USING (partition_id, group_id)
-                WHERE i.created_at IS NULL OR c.era IS NULL) +
-            (SELECT count(*) FROM queen.log_cursors WHERE era <> changes / 16)""",
+    "segments neither overlap nor step back in time": invariant("segments"),
+    "names are unique, no segment is an orphan": invariant("names"),
+    "one live state row for each cursor, in its era": invariant("cursors"),
 }
 # What holds when the log is drained.
 REST = {
