@@ -18,16 +18,39 @@ from dataclasses import dataclass
 import psycopg2
 
 import server
-from actors import CAST, DELIVERED, QUEUES
 from checker import REST, STRUCTURE, Checker
 from client import Stop
+from consumers import DELIVERED, AckConsumer, AutoConsumer, Latecomer, LossyConsumer, NackConsumer, SeekConsumer, Seeker, Steady
+from disturbers import Interrupter, Maintenance, Snapshot, Trimmer
 from model import INVARIANTS, Violation
+from pushers import KeyedPusher, Preparer, Pusher
+from queues import QUEUES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EVIDENCE = os.path.join(server.TOP, "build/soak")
 ACTORS = multiprocessing.get_context("fork")
 BAD_LOG = re.compile(r"PANIC|terminated by signal (?:6|11)\b|TRAP:|ERROR: .*(?:unexpected|could not read|duplicate key|attempted to (?:update|delete|lock) "
                      r"invisible|tuple concurrently|invalid memory|deadlock detected|corrupt)|WARNING: .*(?:leak|snapshot|still active|you don't own)")
+
+
+# Every actor of the soak and how many of it there are.
+CAST = (
+    (Pusher, 5),
+    (KeyedPusher, 2),
+    (Preparer, 1),
+    (AutoConsumer, 2),
+    (Steady, 1),
+    (AckConsumer, 3),
+    (NackConsumer, 2),
+    (LossyConsumer, 2),
+    (SeekConsumer, 2),
+    (Seeker, 1),
+    (Latecomer, 1),
+    (Trimmer, 1),
+    (Maintenance, 1),
+    (Snapshot, 1),
+    (Interrupter, 1),
+)
 
 
 @dataclass
@@ -187,9 +210,8 @@ def drain():
     conn = psycopg2.connect(application_name="soak-quiet-drain")
     conn.autocommit = True
     with conn.cursor() as cursor:
-        for name, queue in QUEUES.items():
-            for group in queue.groups:
-                drain_group(cursor, name, group)
+        for queue, group in sql("SELECT q.name, g.name FROM queen.queues q JOIN queen.log_groups g USING (queue_id)"):
+            drain_group(cursor, queue, group)
     conn.close()
 
 
@@ -238,7 +260,7 @@ def check_at_rest(settings: Settings) -> dict:
 
 
 # What a soak must have met, or it has shown nothing: least counts for every second of it.
-NEEDED = {"messages": 20, "completed": 20, "commits": 20, "failures": 1, "deleted": 2, "holes": 0.2, "redelivered": 0.2, "dead": 0.1, "lost leases": 0.1,
+NEEDED = {"messages": 20, "completed": 20, "commits": 20, "failures": 1, "deleted": 2, "holes": 0.2, "redelivered": 0.2, "dead": 0.1, "lost leases": 0.1, "seeks": 0.2,
           "clients killed": 0.3,
           "duplicates dropped": 0.5}
 
