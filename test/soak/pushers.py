@@ -5,7 +5,7 @@ import time
 
 import psycopg2
 
-from client import DUPLICATE, Actor, Failed
+from client import BIRTH, DUPLICATE, Actor, Failed
 from queues import KEYED, PUSHED, QUEUES
 
 
@@ -149,7 +149,7 @@ class Preparer(Pusher):
         name = f"soak-{self.number}-{self.transactions + 1}"
         self.pushes = self.rng.randint(1, 3)
         self.end_orphans()
-        self.transaction(self.push_hot, prepare=name)
+        self.transaction(self.push_hot, prepare=name, allowed=BIRTH)
         tx = self.number << 32 | self.transactions
         try:
             self.transaction(self.push_hot)
