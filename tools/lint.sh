@@ -43,6 +43,8 @@ verdict "every test has what it expects, and is scheduled" "$(
 	for f in test/t/*; do case $f in *.pl | *.pm | 'test/t/*') ;; *) say "$f: neither .pl nor .pm, nobody runs it" ;; esac; done
 )"
 
+verdict "every mutant applies" "$(tools/mutants.sh --check)"
+
 # ---- what was released stays as it was ----
 
 verdict "released scripts are frozen" "$(

@@ -7,35 +7,30 @@ import os
 
 import psycopg2
 
-from actors import QUEUES
 from model import Cursor, Event, Message, Partition, Violation
+from queues import MESSAGE_SEQ, MESSAGE_TX, QUEUES
 
 PAGE = 20000
 LONGEST = "10 s"  # that a statement of an actor may take
 
 DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
 
-# What holds whenever nobody writes, and in every snapshot.
+def invariant(file: str) -> str:
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../invariants", file + ".sql"), encoding="utf-8") as query:
+        return query.read()
+
+
+# What holds in every snapshot: counts that must be zero.
 STRUCTURE = {
-    "offsets of segments do not overlap": """
-        SELECT count(*) FROM (
-            SELECT base_offset <= lag(end_offset) OVER w OR end_offset < base_offset OR created_at < lag(created_at) OVER w AS bad
-            FROM queen.log_segments WINDOW w AS (PARTITION BY partition_id ORDER BY base_offset, end_offset)) s WHERE bad""",
-    "names are unique, no segment is an orphan": """
-        SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.queues GROUP BY tenant, name HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM (SELECT 1 FROM queen.log_partitions GROUP BY log_id, name HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM (SELECT 1 FROM queen.log_groups GROUP BY queue_id, name HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM queen.log_segments s WHERE NOT EXISTS (SELECT FROM queen.log_partitions p WHERE p.partition_id = s.partition_id))""",
-    "one live state for each cursor, in its era": """
-        SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.log_cursors GROUP BY partition_id, group_id HAVING count(*) > 1) d) +
-            (SELECT count(*) FROM queen.log_consumers i FULL JOIN queen.log_cursors c USING (partition_id, group_id)
-                WHERE i.created_at IS NULL OR c.era IS NULL) +
-            (SELECT count(*) FROM queen.log_cursors WHERE era <> changes / 16)""",
+    "segments neither overlap nor step back in time": invariant("segments"),
+    "names are unique, no segment is an orphan": invariant("names"),
+    "one live state row for each cursor, in its era": invariant("cursors"),
 }
 # What holds when the log is drained.
 REST = {
     "nothing is under a lease": "SELECT count(*) FROM queen.log_cursors WHERE lease IS NOT NULL",
     "nothing is blocked": "SELECT count(*) FROM queen.pg_stat_queen_blocked",
+    "no group has a lag": "SELECT count(*) FROM queen.queues q, queen.list_groups(q.name) g WHERE g.lag <> 0",
     "each key has one row": "SELECT count(*) FROM (SELECT 1 FROM queen.log_txns GROUP BY partition_id, key_hash HAVING count(*) > 1) d",
     "nothing stays prepared": "SELECT count(*) FROM pg_prepared_xacts",
     "no temporary file is left": "SELECT count(*) FROM pg_ls_tmpdir()",
@@ -88,7 +83,7 @@ class Checker:
             FROM soak.events WHERE id > %s ORDER BY id""", self.first_open_event())
         dead = {}
         for queue, part, grp, off, attempts in self.rows("SELECT queue, partition, consumer_group, msg_offset, attempts FROM queen.dead_letters"):
-            dead.setdefault((queue, grp, part), {})[off] = attempts
+            dead.setdefault((queue, grp, part), {}).setdefault(off, []).append(attempts)
         structure = [(what, self.rows(query)[0][0]) for what, query in STRUCTURE.items()] if not final else []
         with self.conn.cursor() as cursor:
             cursor.execute("COMMIT")
@@ -144,9 +139,7 @@ class Checker:
                 while True:
                     begin = log.messages[-1].offset + 1 if log.messages else 0
                     rows = self.rows(f"""
-                        SELECT msg_offset, coalesce(message ->> 't', split_part(convert_from(payload, 'UTF8'), ' ', 1))::bigint,
-                            coalesce(message ->> 's', split_part(convert_from(payload, 'UTF8'), ' ', 2))::int,
-                            message_id::text, {seconds('enqueued_at')}
+                        SELECT msg_offset, {MESSAGE_TX}, {MESSAGE_SEQ}, message_id::text, {seconds('enqueued_at')}
                         FROM queen.peek(%s, %s, %s, {PAGE})""", queue, part, begin)
                     found = {row[0]: row for row in rows}
                     if kind.trimmed:
@@ -244,5 +237,7 @@ class Checker:
             "redelivered": sum(c.redelivered for c in cursors),
             "dead": sum(c.dead for c in cursors),
             "lost leases": sum(c.lost_leases for c in cursors),
+            "seeks": sum(c.seeks for c in cursors),
+            "groups left": len({(queue, grp) for (queue, grp, _), c in self.cursors.items() if c.left}),
             **self.counts,
         }

@@ -15,6 +15,7 @@ ENDED_BY_OTHERS = {
 }
 SERIALIZATION = {"40001"}
 LEASE_LOST = {"QN001"}
+BIRTH = {"0A000"}  # in a transaction that is prepared
 DUPLICATE = {"23505"}  # of a dedup_key
 FAULT = {"P0001"}  # queen_test_fail_at_commit
 
@@ -89,7 +90,7 @@ class Actor:
         """Judge an error; make the session usable again."""
         code = error.pgcode
         if code is not None and code not in ENDED_BY_OTHERS | allowed and not code.startswith("08"):
-            self.note("unexpected", code, str(error).strip(), doing)
+            self.note("unexpected", code, " ".join(str(error).split()), doing)
         if not self.lost() and self.conn.info.transaction_status != psycopg2.extensions.TRANSACTION_STATUS_IDLE:
             try:
                 self.cursor.execute("ROLLBACK")

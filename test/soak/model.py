@@ -3,6 +3,7 @@
 Log holds what readers saw in the partitions, Cursor replays what happened to one group in one partition. Every rule that
 is broken becomes a Violation that names the invariant."""
 
+import bisect
 from dataclasses import dataclass, field
 
 
@@ -56,6 +57,7 @@ class Partition:
     index: dict = field(default_factory=dict)  # offset -> position in messages
     last_tx: dict = field(default_factory=dict)  # session -> its last (tx, seq)
     latest_began: float = 0.0
+    latest_committed: list = field(default_factory=list)  # of a message and those before it
     window: float = 0.0  # of deduplication
     keys: dict = field(default_factory=dict)  # dedup_key -> its messages
 
@@ -79,6 +81,7 @@ class Partition:
             self.add_key(m, where)
         self.last_tx[session] = (m.tx, m.seq)
         self.latest_began = max(self.latest_began, m.commit_began)
+        self.latest_committed.append(max(m.committed, self.latest_committed[-1]) if last else m.committed)
         self.index[m.offset] = len(self.messages)
         self.messages.append(m)
 
@@ -127,7 +130,8 @@ class Cursor:
         self.batch_end = 0  # position behind the lease's messages
         self.batch_tx = None  # event's transaction and lease that the batch under construction belongs to
         self.counted = {}  # offset -> deliveries that count
-        self.redelivered = self.lost_leases = self.dead = self.completed = 0
+        self.left = False  # the group is no more
+        self.redelivered = self.lost_leases = self.dead = self.completed = self.seeks = 0
 
     def offset(self, position: int) -> int:
         messages = self.partition.messages
@@ -143,9 +147,10 @@ class Cursor:
             self.position += 1
             self.dead += 1
 
-    def check_dead(self, off: int, attempts: int):
+    def check_dead(self, off: int, attempts: list):
+        """Where a seek went back, a message can have died more than once."""
         counted = self.counted.pop(off, 0)
-        if attempts != counted:
+        if counted not in attempts:
             raise Violation("deliveries", f"{self.name} offset {off} died after {attempts} deliveries, {counted} were made")
         if counted < self.max_deliveries:
             raise Violation("deliveries", f"{self.name} offset {off} died after {counted} of {self.max_deliveries} deliveries")
@@ -163,6 +168,9 @@ class Cursor:
             self.deliver(e, dead)
         else:
             self.batch_tx = None
+            if e.kind in ("seek", "leave"):
+                getattr(self, e.kind)(e)
+                return
             if (e.kind, e.answer) in (("ack", "0"), ("release", "false")):
                 self.check_nothing_left(e)
                 return
@@ -253,7 +261,7 @@ class Cursor:
             raise Violation("answers", f"{self.name}: nack of {e.off} answered dead, the dead letters do not have it")
         if e.answer == "dead":
             counted = self.counted.pop(e.off)
-            if counted != dead[e.off]:
+            if counted not in dead[e.off]:
                 raise Violation("deliveries", f"{self.name} offset {e.off} died with {dead[e.off]} attempts, {counted} were made")
             self.position = at + 1
             self.dead += 1
@@ -274,6 +282,20 @@ class Cursor:
             raise Violation("answers", f"{self.name}: extend made a lease shorter (event {e.id})")
         self.until = e.until
 
+    def seek(self, e: Event):
+        """The group was put behind offset off (also by its subscription): over nothing that could not be seen then."""
+        messages = self.partition.messages
+        self.position = bisect.bisect_right(messages, e.off, key=lambda m: m.offset)
+        if self.position > 0 and self.partition.latest_committed[self.position - 1] > e.at:
+            raise Violation("skipped", f"{self.name} was put behind offset {e.off}, below which a push committed later (event {e.id})")
+        self.lease = None
+        self.counted = {}
+        self.seeks += 1
+
+    def leave(self, e: Event):
+        del e
+        self.left = True
+
     def check_drained(self, dead: dict):
-        if self.partition.messages:
+        if self.partition.messages and not self.left:
             self.bury_until(self.partition.messages[-1].offset + 1, dead)

@@ -70,7 +70,7 @@ expect(None, "ack in part, up to a hole; the rest released", lambda: replay(
 expect(None, "nack: what lies behind is not counted", lambda: replay(
     *batch("a", 0, 1, 3), ("nack", "a", 1, "retry"), ("take", "b", 1, None, {"attempt": 2}), ("ack", "b", None, "1"), *batch("c", 3, 4)))
 expect(None, "two deliveries, then dead", lambda: replay(
-    *batch("a", 0, until=1), ("take", "b", 0, None, {"attempt": 2, "at": 2, "until": 3}), ("auto", None, 1, None, {"at": 4}), dead={0: 2}))
+    *batch("a", 0, until=1), ("take", "b", 0, None, {"attempt": 2, "at": 2, "until": 3}), ("auto", None, 1, None, {"at": 4}), dead={0: [2]}))
 expect("skipped", "a message passed by", lambda: replay(("auto", None, 0, None), ("auto", None, 3, None)))
 expect("skipped", "a message passed by in a batch", lambda: replay(*batch("a", 0, 3)))
 expect("skipped", "the last one never delivered", lambda: replay(("auto", None, 0, None), ("auto", None, 1, None), drained=True))
@@ -86,7 +86,7 @@ expect("deliveries", "an attempt not counted", lambda: replay(*batch("a", 0), ("
 expect("deliveries", "a released delivery counted", lambda: replay(*batch("a", 0), ("release", "a", None, "true"), ("take", "b", 0, None, {"attempt": 2})))
 expect("deliveries", "delivered a third time", lambda: replay(
     *batch("a", 0), ("take", "b", 0, None, {"attempt": 2, "at": 9, "until": 10}), ("take", "c", 0, None, {"attempt": 3, "at": 11})))
-expect("deliveries", "dead too soon", lambda: replay(*batch("a", 0), ("auto", None, 1, None, {"at": 9}), dead={0: 1}))
+expect("deliveries", "dead too soon", lambda: replay(*batch("a", 0), ("auto", None, 1, None, {"at": 9}), dead={0: [1]}))
 expect("deliveries", "nacked for a retry when deliveries are used up", lambda: replay(
     *batch("a", 0), ("take", "b", 0, None, {"attempt": 2, "at": 9, "until": 10}), ("nack", "b", 0, "retry")))
 expect("alone", "delivered again in a batch", lambda: replay(
@@ -101,6 +101,12 @@ expect("answers", "release answers false to the holder", lambda: replay(*batch("
 expect("answers", "nack says dead, and no dead letter is there", lambda: replay(*batch("a", 0), ("nack", "a", 0, "dead")))
 expect("answers", "extend makes a lease shorter", lambda: replay(*batch("a", 0, until=50), ("extend", "a", None, None, {"until": 40})))
 
+
+expect(None, "put back, and what was counted is forgotten", lambda: replay(
+    *batch("a", 0, 1), ("seek", None, -1, None), *batch("b", 0, 1), ("ack", "b", None, "2"), ("seek", None, 0, None, {"at": 9}), *batch("c", 1, 3)))
+expect("skipped", "put behind a push that was still running", lambda: replay(("seek", None, 3, None, {"at": 3.2})))
+expect("fence", "acknowledged after a seek", lambda: replay(*batch("a", 0), ("seek", None, -1, None), ("ack", "a", None, "1")))
+expect(None, "a group that has left", lambda: replay(("auto", None, 0, None), ("leave", None, None, None), drained=True))
 
 
 def keyed(*messages) -> Partition:

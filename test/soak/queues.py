@@ -1,0 +1,36 @@
+"""The queues and their consumer groups, and how a message says what it is."""
+
+from dataclasses import dataclass
+
+GROUPS = ("auto", "ack", "nack", "lossy")  # consumer groups, by what their consumers do
+
+
+@dataclass
+class Queue:
+    weight: int  # of what is pushed
+    partitions: int
+    options: dict
+    groups: tuple = GROUPS
+    trimmed: bool = False  # what all groups have consumed is deleted
+    window: float = 0.0  # of deduplication; without, nothing is pushed with a key
+    drops: bool = False  # duplicates, silently
+
+
+QUEUES = {
+    # where the races are
+    "hot": Queue(6, 4, {"lease_time": "1 s", "max_deliveries": 4, "retry_delay": "10 ms"}, (*GROUPS, "seek")),
+    # where many partitions share a commit
+    "wide": Queue(2, 40, {"lease_time": "1 s", "max_deliveries": 2, "retry_delay": "20 ms", "compression": "none"}),
+    "brief": Queue(2, 3, {"max_deliveries": 5}, ("auto",), trimmed=True),
+    "keyed": Queue(0, 2, {"max_deliveries": 5, "dedup_window": 0.4}, ("auto",), window=0.4, drops=True),
+    "strict": Queue(0, 2, {"max_deliveries": 5, "lease_time": "1 s", "dedup_window": 0.4, "dedup": "error"}, ("ack",), window=0.4),
+}
+PUSHED = tuple(name for name, queue in QUEUES.items() if queue.weight > 0)
+KEYED = tuple(name for name, queue in QUEUES.items() if queue.window > 0)
+
+MESSAGE_TX = "coalesce(message ->> 't', split_part(convert_from(payload, 'UTF8'), ' ', 1))::bigint"
+MESSAGE_SEQ = "coalesce(message ->> 's', split_part(convert_from(payload, 'UTF8'), ' ', 2))::int"
+
+
+def consumed(group: str) -> tuple:
+    return tuple(name for name, queue in QUEUES.items() if group in queue.groups)
