@@ -45,7 +45,6 @@ impossible() {
 	if [ -n "$possible" ]; then say "$*" && exit 1; else die "$*"; fi
 }
 [ "$(id -u)" = 0 ] || impossible "chroot and mount need root"
-unshare --mount --pid --fork --kill-child mount -t proc proc /proc 2>/dev/null || impossible "no name spaces may be made here"
 if [ ! -e "$base/etc/debian_version" ]; then
 	command -v debootstrap >/dev/null || impossible "debootstrap is not installed"
 	[ -n "$possible" ] || say "fresh.sh: making $base"
@@ -54,7 +53,6 @@ if [ ! -e "$base/etc/debian_version" ]; then
 		impossible "debootstrap of $suite failed: $(tail -n 1 "$base.log")"
 	mv "$base.new" "$base"
 fi
-[ -z "$possible" ] || exit 0
 
 work=''
 finish() { if [ -n "$work" ]; then if [ -n "$keep" ]; then say "kept: $work"; else rm -rf --one-file-system "$work"; fi; fi; }
@@ -94,9 +92,9 @@ prepare() {
 	chroot "$work" chown -R "$user:" "$home/queen"
 }
 
-# inside COMMAND [USER]: in the copy, in its own mount and process name spaces
+# inside COMMAND [USER [DIR]]: in the copy (or DIR), in its own mount and process name spaces
 inside() {
-	local command=$1 as=${2:-root} v vars=()
+	local command=$1 as=${2:-root} dir=${3:-$work} v vars=()
 	for v in "${passed[@]}"; do [ -z "${!v:-}" ] || vars+=("$v=${!v}"); done
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	unshare --mount --pid --fork --kill-child bash -euc '
@@ -108,10 +106,14 @@ inside() {
 		exec chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
 			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "${@:4}" \
 			setpriv --reuid="$2" --regid="$2" --init-groups bash -c "$1"
-	' "$work" "$command" "$as" "$home" "${vars[@]}"
+	' "$dir" "$command" "$as" "$home" "${vars[@]}"
 }
 
 home=/root failures=0
+if [ -n "$possible" ]; then
+	reason=$(inside true root "$base" 2>&1) || impossible "nothing runs in $base: ${reason##*$'\n'}"
+	exit 0
+fi
 for goal in "${goals[@]}"; do
 	start=$SECONDS
 	prepare
