@@ -6,6 +6,7 @@
 #   --user               as an ordinary user whose sudo asks no password;  --user-without-sudo: with none at all
 #   --worktree           the files as they are here, not as they were committed last
 #   --keep               keep the directory afterwards and say where it is
+#   --limit=SECONDS      end a goal that takes longer
 #   --possible           only make the system, and say in one line what keeps this machine from it (exit status 1)
 #
 # The system is made once with debootstrap (FRESH_DIR/fresh-SUITE, FRESH_DIR being /var/tmp if nothing is said) and copied
@@ -17,13 +18,14 @@ cd "$TOP"
 
 passed=(SUITES TESTS FUZZ_SECONDS PROVE_JOBS SUITE_TIMEOUT LINT_SKIP WERROR CXX JOBS QUEEN_LOAD_SECONDS)
 
-user=root suite=bookworm worktree='' keep='' possible='' goals=()
+user=root suite=bookworm worktree='' keep='' limit=0 possible='' goals=()
 for arg in "$@"; do
 	case $arg in
 		--suite=*) suite=${arg#*=} ;;
 		--user | --user-without-sudo) user=dev sudo=$arg ;;
 		--worktree) worktree=1 ;;
 		--keep) keep=1 ;;
+		--limit=*) limit=${arg#*=} ;;
 		--possible) possible=1 ;;
 		-*) die "no such option: $arg" ;;
 		*) goals+=("$arg") ;;
@@ -103,10 +105,10 @@ inside() {
 		mount -t sysfs -o ro sysfs "$0/sys"
 		mount --rbind /dev "$0/dev"
 		mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
-		exec chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
-			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "${@:4}" \
+		exec timeout --foreground --kill-after=10 "$4" chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
+			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "${@:5}" \
 			setpriv --reuid="$2" --regid="$2" --init-groups bash -c "$1"
-	' "$dir" "$command" "$as" "$home" "${vars[@]}"
+	' "$dir" "$command" "$as" "$home" "$limit" "${vars[@]}"
 }
 
 home=/root failures=0
