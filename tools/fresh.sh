@@ -6,6 +6,7 @@
 #   --user               as an ordinary user whose sudo asks no password;  --user-without-sudo: with none at all
 #   --worktree           the files as they are here, not as they were committed last
 #   --keep               keep the directory afterwards and say where it is
+#   --limit=SECONDS      end a goal that takes longer
 #   --possible           only make the system, and say in one line what keeps this machine from it (exit status 1)
 #
 # The system is made once with debootstrap (FRESH_DIR/fresh-SUITE, FRESH_DIR being /var/tmp if nothing is said) and copied
@@ -17,13 +18,14 @@ cd "$TOP"
 
 passed=(SUITES TESTS FUZZ_SECONDS PROVE_JOBS SUITE_TIMEOUT LINT_SKIP WERROR CXX JOBS QUEEN_LOAD_SECONDS)
 
-user=root suite=bookworm worktree='' keep='' possible='' goals=()
+user=root suite=bookworm worktree='' keep='' limit=0 possible='' goals=()
 for arg in "$@"; do
 	case $arg in
 		--suite=*) suite=${arg#*=} ;;
 		--user | --user-without-sudo) user=dev sudo=$arg ;;
 		--worktree) worktree=1 ;;
 		--keep) keep=1 ;;
+		--limit=*) limit=${arg#*=} ;;
 		--possible) possible=1 ;;
 		-*) die "no such option: $arg" ;;
 		*) goals+=("$arg") ;;
@@ -45,7 +47,6 @@ impossible() {
 	if [ -n "$possible" ]; then say "$*" && exit 1; else die "$*"; fi
 }
 [ "$(id -u)" = 0 ] || impossible "chroot and mount need root"
-unshare --mount --pid --fork --kill-child mount -t proc proc /proc 2>/dev/null || impossible "no name spaces may be made here"
 if [ ! -e "$base/etc/debian_version" ]; then
 	command -v debootstrap >/dev/null || impossible "debootstrap is not installed"
 	[ -n "$possible" ] || say "fresh.sh: making $base"
@@ -54,7 +55,6 @@ if [ ! -e "$base/etc/debian_version" ]; then
 		impossible "debootstrap of $suite failed: $(tail -n 1 "$base.log")"
 	mv "$base.new" "$base"
 fi
-[ -z "$possible" ] || exit 0
 
 work=''
 finish() { if [ -n "$work" ]; then if [ -n "$keep" ]; then say "kept: $work"; else rm -rf --one-file-system "$work"; fi; fi; }
@@ -94,9 +94,9 @@ prepare() {
 	chroot "$work" chown -R "$user:" "$home/queen"
 }
 
-# inside COMMAND [USER]: in the copy, in its own mount and process name spaces
+# inside COMMAND [USER [DIR]]: in the copy (or DIR), in its own mount and process name spaces
 inside() {
-	local command=$1 as=${2:-root} v vars=()
+	local command=$1 as=${2:-root} dir=${3:-$work} v vars=()
 	for v in "${passed[@]}"; do [ -z "${!v:-}" ] || vars+=("$v=${!v}"); done
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	unshare --mount --pid --fork --kill-child bash -euc '
@@ -105,13 +105,17 @@ inside() {
 		mount -t sysfs -o ro sysfs "$0/sys"
 		mount --rbind /dev "$0/dev"
 		mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
-		exec chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
-			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "${@:4}" \
+		exec timeout --foreground --kill-after=10 "$4" chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
+			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "${@:5}" \
 			setpriv --reuid="$2" --regid="$2" --init-groups bash -c "$1"
-	' "$work" "$command" "$as" "$home" "${vars[@]}"
+	' "$dir" "$command" "$as" "$home" "$limit" "${vars[@]}"
 }
 
 home=/root failures=0
+if [ -n "$possible" ]; then
+	reason=$(inside true root "$base" 2>&1) || impossible "nothing runs in $base: ${reason##*$'\n'}"
+	exit 0
+fi
 for goal in "${goals[@]}"; do
 	start=$SECONDS
 	prepare

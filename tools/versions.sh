@@ -4,7 +4,8 @@
 #
 # Each runs on a fresh system of its own (tools/fresh.sh: root, debootstrap, some minutes) with the files as they are here,
 # warnings being errors, by that system's g++ and clang++, one after the other and niced. SUITES, TESTS and the others of
-# tools/check.sh are passed on. What each said is in build/versions.
+# tools/check.sh are passed on. What each said is in build/versions. One that takes longer than VERSION_TIMEOUT seconds
+# (1800) has failed.
 #
 # A version that could not be tried (no root, no network, a package that is not there) has failed; with --skips-pass (CI, which
 # may run where nothing of this is possible) it is told, and not counted.
@@ -34,8 +35,7 @@ for v in "${versions[@]}"; do
 	if ! skipped=$(nice -n 10 tools/fresh.sh --possible --suite="$suite" 2>&1); then
 		skipped=${skipped:-no reason was given}
 	else
-		# the name spaces of a run that takes too long end with it
-		nice -n 10 timeout --kill-after=60 "${VERSION_TIMEOUT:-1800}" tools/fresh.sh --suite="$suite" --worktree check 2>&1 | tee "$log" || true
+		nice -n 10 tools/fresh.sh --suite="$suite" --worktree --limit="${VERSION_TIMEOUT:-1800}" check 2>&1 | tee "$log" || true
 		result=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1) || result=
 		if [ -z "$result" ] && grep -q '^need.sh: failed: ' "$log"; then
 			skipped="its packages cannot be installed"
