@@ -96,7 +96,7 @@ sub check_partitions
 		'0', 'segments neither overlap nor step back in time');
 	is($node->safe_psql('postgres', q{
 		SELECT (SELECT count(*) FROM (SELECT 1 FROM queen.queues GROUP BY tenant, name HAVING count(*) > 1) d) +
-			(SELECT count(*) FROM (SELECT 1 FROM queen.log_partitions GROUP BY queue_id, name HAVING count(*) > 1) d) +
+			(SELECT count(*) FROM (SELECT 1 FROM queen.log_partitions GROUP BY log_id, name HAVING count(*) > 1) d) +
 			(SELECT count(*) FROM (SELECT 1 FROM queen.log_groups GROUP BY queue_id, name HAVING count(*) > 1) d) +
 			(SELECT count(*) FROM queen.log_segments s WHERE NOT EXISTS (SELECT FROM queen.log_partitions p WHERE p.partition_id = s.partition_id))}),
 		'0', 'names are unique, no segment is an orphan');
