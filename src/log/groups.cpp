@@ -31,26 +31,31 @@ enum GroupColumn : int
 /* active_at is not written more often than that: a row that is updated at every pop would rot. */
 constexpr int64 touch_interval = USECS_PER_MINUTE;
 
+/* The table with the index that is asked for. */
 struct GroupTable
 {
 	Relation table;
-	Relation by_name;
-	Relation by_id;
+	Relation index;
 };
 
 void
-open_groups(GroupTable *groups, LOCKMODE mode)
+open_by_name(GroupTable *groups, LOCKMODE mode)
 {
 	groups->table = open_table(Table::log_groups, mode);
-	groups->by_name = open_index(groups->table, {col_queue_id + 1, col_name + 1}, mode);
-	groups->by_id = open_index(groups->table, {col_group_id + 1}, mode);
+	groups->index = open_index(groups->table, {col_queue_id + 1, col_name + 1}, mode);
+}
+
+void
+open_by_id(GroupTable *groups, LOCKMODE mode)
+{
+	groups->table = open_table(Table::log_groups, mode);
+	groups->index = open_index(groups->table, {col_group_id + 1}, mode);
 }
 
 void
 close_groups(GroupTable *groups)
 {
-	index_close(groups->by_id, NoLock);
-	index_close(groups->by_name, NoLock);
+	index_close(groups->index, NoLock);
 	table_close(groups->table, NoLock);
 }
 
@@ -83,7 +88,7 @@ find_by_name(GroupTable *groups, int64 queue_id, Name name, GroupRow *row)
 	IndexScan scan;
 	bool found;
 
-	index_scan_open(&scan, groups->table, groups->by_name, snapshot);
+	index_scan_open(&scan, groups->table, groups->index, snapshot);
 	key_by_name(&scan, queue_id, name);
 	index_scan_start(&scan);
 	found = index_scan_next(&scan, ForwardScanDirection);
@@ -128,7 +133,7 @@ look_dirty(GroupTable *groups, int64 queue_id, Name name, bool wait)
 	Birth birth;
 
 	InitDirtySnapshot(dirty);
-	index_scan_open(&scan, groups->table, groups->by_name, &dirty);
+	index_scan_open(&scan, groups->table, groups->index, &dirty);
 	key_by_name(&scan, queue_id, name);
 	birth = look_for_birth(&scan, &dirty, wait, "consumer group", name_to_cstring(name));
 	index_scan_close(&scan);
@@ -156,7 +161,7 @@ lock_by_name(GroupTable *groups, int64 queue_id, Name name, LockedGroup *locked)
 		bool found;
 
 		CHECK_FOR_INTERRUPTS();
-		index_scan_open(&scan, groups->table, groups->by_name, snapshot);
+		index_scan_open(&scan, groups->table, groups->index, snapshot);
 		key_by_name(&scan, queue_id, name);
 		index_scan_start(&scan);
 		found = index_scan_next(&scan, ForwardScanDirection);
@@ -185,7 +190,7 @@ group_find_or_subscribe(const pg_uuid_t *tenant, int64 queue_id, Name name, Grou
 	GroupTable groups;
 	GroupFind result = GroupFind::found;
 
-	open_groups(&groups, RowExclusiveLock);
+	open_by_name(&groups, RowExclusiveLock);
 	while (!find_by_name(&groups, queue_id, name, row))
 	{
 		Birth birth = look_dirty(&groups, queue_id, name, false);
@@ -209,7 +214,7 @@ group_subscribe(const pg_uuid_t *tenant, int64 queue_id, Name name, const Timest
 	GroupTable groups;
 	bool born = false;
 
-	open_groups(&groups, RowExclusiveLock);
+	open_by_name(&groups, RowExclusiveLock);
 	while (!find_by_name(&groups, queue_id, name, row))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -226,7 +231,7 @@ group_find(int64 queue_id, Name name, GroupRow *row)
 	GroupTable groups;
 	bool found;
 
-	open_groups(&groups, AccessShareLock);
+	open_by_name(&groups, AccessShareLock);
 	found = find_by_name(&groups, queue_id, name, row);
 	close_groups(&groups);
 	return found;
@@ -235,13 +240,14 @@ group_find(int64 queue_id, Name name, GroupRow *row)
 bool
 group_find_by_id(int64 group_id, GroupRow *row)
 {
-	Relation table = open_table(Table::log_groups, AccessShareLock);
-	Relation index = open_index(table, {col_group_id + 1}, AccessShareLock);
-	Snapshot snapshot = register_latest_snapshot();
+	GroupTable groups;
+	Snapshot snapshot;
 	IndexScan scan;
 	bool found;
 
-	index_scan_open(&scan, table, index, snapshot);
+	open_by_id(&groups, AccessShareLock);
+	snapshot = register_latest_snapshot();
+	index_scan_open(&scan, groups.table, groups.index, snapshot);
 	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, group_id);
 	index_scan_start(&scan);
 	found = index_scan_next(&scan, ForwardScanDirection);
@@ -249,8 +255,7 @@ group_find_by_id(int64 group_id, GroupRow *row)
 		row_from_slot(scan.slot, row);
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
-	index_close(index, NoLock);
-	table_close(table, NoLock);
+	close_groups(&groups);
 	return found;
 }
 
@@ -263,8 +268,8 @@ group_list(int64 queue_id, Snapshot snapshot, int *count)
 	auto *rows = (GroupRow *) palloc(sizeof(GroupRow) * (Size) room);
 
 	*count = 0;
-	open_groups(&groups, AccessShareLock);
-	index_scan_open(&scan, groups.table, groups.by_name, snapshot);
+	open_by_name(&groups, AccessShareLock);
+	index_scan_open(&scan, groups.table, groups.index, snapshot);
 	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, queue_id);
 	index_scan_start(&scan);
 	while (index_scan_next(&scan, ForwardScanDirection))
@@ -291,9 +296,9 @@ group_touch(const GroupRow *group)
 
 	if (now < group->active_at + touch_interval)
 		return;
-	open_groups(&groups, RowExclusiveLock);
+	open_by_id(&groups, RowExclusiveLock);
 	snapshot = register_latest_snapshot();
-	index_scan_open(&scan, groups.table, groups.by_id, snapshot);
+	index_scan_open(&scan, groups.table, groups.index, snapshot);
 	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, group->group_id);
 	index_scan_start(&scan);
 	if (index_scan_next(&scan, ForwardScanDirection))
@@ -325,7 +330,7 @@ group_set_paused(const char *queue, int64 queue_id, Name name, bool paused)
 	LockedGroup locked;
 	bool changed;
 
-	open_groups(&groups, RowExclusiveLock);
+	open_by_name(&groups, RowExclusiveLock);
 	if (!lock_by_name(&groups, queue_id, name, &locked))
 		raise_unknown_group(queue, name);
 	changed = locked.row.paused != paused;
@@ -349,7 +354,7 @@ group_delete(int64 queue_id, Name name, GroupRow *row)
 	LockedGroup locked;
 	bool found;
 
-	open_groups(&groups, RowExclusiveLock);
+	open_by_name(&groups, RowExclusiveLock);
 	found = lock_by_name(&groups, queue_id, name, &locked);
 	if (found)
 	{
@@ -373,7 +378,7 @@ change_all(int64 queue_id, bool renew)
 	GroupRow *rows;
 	int count;
 
-	open_groups(&groups, RowExclusiveLock);
+	open_by_name(&groups, RowExclusiveLock);
 	table_writer_open(&writer, groups.table, group_cols, false);
 	rows = group_list(queue_id, snapshot, &count);
 	for (int i = 0; i < count; i++)

@@ -211,9 +211,8 @@ queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_cr
 	}
 }
 
-/* Find the queue and lock its row, waiting for whoever changes it; false when it is not there. */
-static bool
-lock_if_there(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
+bool
+queue_lock(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
 	for (;;)
 	{
@@ -238,7 +237,7 @@ lock_if_there(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *
 static void
 lock_by_name(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
-	if (!lock_if_there(queues, tenant, name, row))
+	if (!queue_lock(queues, tenant, name, row))
 		raise_unknown_queue(name);
 }
 
@@ -280,7 +279,7 @@ queue_set_paused(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool pa
 bool
 queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
-	if (!lock_if_there(queues, tenant, name, row))
+	if (!queue_lock(queues, tenant, name, row))
 		return false;
 	invalidate_names(queues->table);
 	delete_row(queues->table, &row->tid);
@@ -290,7 +289,7 @@ queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *r
 bool
 queue_renew_log(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
-	if (!lock_if_there(queues, tenant, name, row))
+	if (!queue_lock(queues, tenant, name, row))
 		return false;
 	row->values[queue_col_log_id] = Int64GetDatum(next_id(Sequence::queue_ids));
 	write_locked(queues, row);

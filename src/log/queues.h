@@ -127,6 +127,9 @@ void queue_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jso
 /* Pause or resume a queue, waiting as queue_configure does; was it otherwise before? 42704 when it is not there. */
 bool queue_set_paused(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool paused);
 
+/* Lock the queue's row, waiting for whoever changes it: nobody drops it before this transaction ends. False: it is gone. */
+bool queue_lock(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
+
 /*
  * Delete the queue's row, or give the queue a new and empty log; both wait for whoever changes the row. row is what was
  * there; false when nothing was.

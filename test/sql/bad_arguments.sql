@@ -30,7 +30,9 @@ INSERT INTO calls VALUES
 	(18, 'pause', ARRAY['''bad''', '''default'''], '{queue,consumer_group}'),
 	(19, 'resume', ARRAY['''bad''', '''default'''], '{queue,consumer_group}'),
 	(20, 'list_groups', ARRAY['''bad'''], '{queue}'),
-	(21, 'lag', ARRAY['''bad''', '''default'''], '{queue,consumer_group}');
+	(21, 'lag', ARRAY['''bad''', '''default'''], '{queue,consumer_group}'),
+	(22, 'drop_queue', ARRAY['''bad'''], '{queue}'),
+	(23, 'purge_queue', ARRAY['''bad'''], '{queue}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0
 	AND proname NOT IN (SELECT function FROM calls);

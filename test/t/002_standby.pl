@@ -29,7 +29,9 @@ foreach my $call (
 	"queen.push('q', '1')", "queen.push_batch('q', '[1]')", "queen.push_bytes('q', '1')", "queen.pop('q', 'g')",
 	"queen.pop('q', 'new')", "queen.pop('q', 'g', auto_ack => true)", "queen.pop('nowhere')", "queen.ack('$lease')",
 	"queen.ack('$lease', 0)", "queen.ack_all(ARRAY['$lease'::uuid])", "queen.nack('$lease')", "queen.extend('$lease')",
-	"queen.release('$lease')", "queen.create_queue('other')", "queen.create_queue('q')", "queen.configure('q', '{}')")
+	"queen.release('$lease')", "queen.create_queue('other')", "queen.create_queue('q')", "queen.configure('q', '{}')",
+	"queen.subscribe('q', 'g')", "queen.unsubscribe('q', 'g')", "queen.seek('q', 'g', 0)", "queen.seek_to_time('q', 'g', 'now')",
+	"queen.seek_to_end('q', 'g')", "queen.pause('q')", "queen.resume('q', 'g')")
 {
 	my (undef, undef, $err) = $standby->psql('postgres', "\\set VERBOSITY sqlstate\nSELECT $call");
 	like($err, qr/ERROR:\s+25006/, "on a standby $call is refused");
@@ -38,6 +40,8 @@ is($there->(q{SELECT string_agg(msg_offset || ':' || message, ' ' ORDER BY msg_o
 is($there->(q{SELECT queue || partitions FROM queen.list_queues()}), 'q1', 'list_queues too');
 cmp_ok($there->(q{SELECT count(*) FROM queen.status()}), '>', 0, 'status too');
 is($there->(q{SELECT consumer_group || msg_offset FROM queen.pg_stat_queen_blocked}), 'blocked0', 'and what is blocked');
+is($there->(q{SELECT string_agg(concat_ws(' ', consumer_group, lag, leased, blocked), ', ') FROM queen.list_groups('q')}), 'blocked 3 0 1, g 3 1 0', 'and groups');
+is($there->(q{SELECT concat_ws(' ', partition, committed, end_offset, lag, state) FROM queen.lag('q', 'g')}), 'Default -1 2 3 leased', 'and their lag');
 
 # ---- the rule at gaps: a push that runs on the primary, written and not committed, and one behind it ----
 
