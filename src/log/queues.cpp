@@ -211,8 +211,10 @@ queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_cr
 	}
 }
 
-bool
-queue_lock(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
+/* Find the queue and lock its row, waiting for whoever changes it; false when it is not there. */
+static bool
+lock_if_there(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row,
+			  LockTupleMode mode = LockTupleExclusive)
 {
 	for (;;)
 	{
@@ -226,7 +228,7 @@ queue_lock(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row
 		key_by_name(&scan, tenant, name);
 		found = fetch_one(&scan, row);
 		if (found)
-			result = lock_row(queues->table, &row->tid, snapshot, true);
+			result = lock_row(queues->table, &row->tid, snapshot, true, mode);
 		index_scan_close(&scan);
 		UnregisterSnapshot(snapshot);
 		if (!found || result == TM_Ok)
@@ -237,7 +239,7 @@ queue_lock(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row
 static void
 lock_by_name(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
-	if (!queue_lock(queues, tenant, name, row))
+	if (!lock_if_there(queues, tenant, name, row))
 		raise_unknown_queue(name);
 }
 
@@ -277,9 +279,15 @@ queue_set_paused(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool pa
 }
 
 bool
+queue_hold(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
+{
+	return lock_if_there(queues, tenant, name, row, LockTupleKeyShare);
+}
+
+bool
 queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
-	if (!queue_lock(queues, tenant, name, row))
+	if (!lock_if_there(queues, tenant, name, row))
 		return false;
 	invalidate_names(queues->table);
 	delete_row(queues->table, &row->tid);
@@ -289,7 +297,7 @@ queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *r
 bool
 queue_renew_log(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row)
 {
-	if (!queue_lock(queues, tenant, name, row))
+	if (!lock_if_there(queues, tenant, name, row))
 		return false;
 	row->values[queue_col_log_id] = Int64GetDatum(next_id(Sequence::queue_ids));
 	write_locked(queues, row);

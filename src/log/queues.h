@@ -127,8 +127,11 @@ void queue_configure(QueueTable *queues, const pg_uuid_t *tenant, Name name, Jso
 /* Pause or resume a queue, waiting as queue_configure does; was it otherwise before? 42704 when it is not there. */
 bool queue_set_paused(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool paused);
 
-/* Lock the queue's row, waiting for whoever changes it: nobody drops it before this transaction ends. False: it is gone. */
-bool queue_lock(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
+/*
+ * Hold off whoever drops or purges the queue, and whoever configures it, until this transaction ends; waits for them, not
+ * for others that do the same. False: it is gone.
+ */
+bool queue_hold(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
 
 /*
  * Delete the queue's row, or give the queue a new and empty log; both wait for whoever changes the row. row is what was

@@ -129,7 +129,7 @@ queen_subscribe(PG_FUNCTION_ARGS)
 	do
 		queue_ensure(&queues, setting_tenant(), queue_name, setting_auto_create, &queue);
 	/* whoever drops the queue meanwhile would not see the new group, and it would go along */
-	while (!queue_lock(&queues, setting_tenant(), queue_name, &queue));
+	while (!queue_hold(&queues, setting_tenant(), queue_name, &queue));
 	queue_table_close(&queues);
 	/* a group that is there stays where it is: only a seek moves it */
 	if (group_subscribe(setting_tenant(), queue.queue_id, group_name, start.has_time ? &start.at : nullptr, &group) &&

@@ -294,13 +294,13 @@ delete_row_unless_locked(Relation table, ItemPointer tid, Snapshot snapshot)
 }
 
 TM_Result
-lock_row(Relation table, ItemPointer tid, Snapshot snapshot, bool wait)
+lock_row(Relation table, ItemPointer tid, Snapshot snapshot, bool wait, LockTupleMode mode)
 {
 	TupleTableSlot *slot = table_slot_create(table, nullptr);
 	TM_FailureData failure;
 	TM_Result result;
 
-	result = table_tuple_lock(table, tid, snapshot, slot, GetCurrentCommandId(false), LockTupleExclusive,
+	result = table_tuple_lock(table, tid, snapshot, slot, GetCurrentCommandId(false), mode,
 							  wait ? LockWaitBlock : LockWaitSkip, 0, &failure);
 	ExecDropSingleTupleTableSlot(slot);
 	return result;
