@@ -42,7 +42,7 @@ foreach my $when (sort keys %load)
 		'"own"', "a push and a read in one, $when");
 
 	# a seek to the end in a callback: what this transaction has pushed, written or not, is not passed
-	$sql->("SELECT queen.subscribe('$q', 'sought'); $load{$when} BEGIN; SELECT queen.push('$q', '\"sought\"', 'sought'); SELECT queen_test_run_at_commit(\$\$SELECT queen.push('$q', '\"too\"', 'own'), queen.seek_to_end('$q', 'sought')\$\$); SELECT queen_test_run_at_commit(\$\$SELECT queen.seek_to_end('$q', 'sought')\$\$); COMMIT");
+	$sql->("$load{$when} SELECT queen.subscribe('$q', 'sought'); BEGIN; SELECT queen.push('$q', '\"sought\"', 'sought'); SELECT queen_test_run_at_commit(\$\$SELECT queen.push('$q', '\"too\"', 'own'), queen.seek_to_end('$q', 'sought')\$\$); SELECT queen_test_run_at_commit(\$\$SELECT queen.seek_to_end('$q', 'sought')\$\$); COMMIT");
 	is($sql->("SELECT string_agg(partition || message, ' ') FROM queen.pop('$q', 'sought', 10, max_partitions => 9, auto_ack => true)"), 'own"too" sought"sought"', "a seek passes no push of its own transaction, $when");
 
 	# in a transaction that fails behind its pushes, all of it is gone

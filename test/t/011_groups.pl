@@ -12,7 +12,8 @@ use Queen;
 use Test::More;
 
 my $seconds = $ENV{QUEEN_LOAD_SECONDS} // 10;
-my $node = new_node('groups', settings => "autovacuum_naptime = 1s\ndeadlock_timeout = 200ms\n");
+# queen_test's callback comes behind the flush
+my $node = new_node('groups', preload => 'queen_test, queen', settings => "autovacuum_naptime = 1s\ndeadlock_timeout = 200ms\n");
 my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
 
 $sql->(q{
@@ -56,21 +57,21 @@ $sql->(q{
 });
 
 my $push = load($node, "-c 6 -j 1 -T $seconds",
-	# a message says which transaction it is of; some take their time between the push and the commit
+	# a message says which transaction it is of; some take their time between their flush and their end
 	'push@6' => q{
 \set p random(1, 4)
-\set ms random(0, 3)
+\set ms random(-6, 6)
 BEGIN;
 SELECT queen.push('latest', to_jsonb(pg_current_xact_id()::text), 'p' || :p), queen.push('churn', '1', 'p' || :p);
-\sleep :ms ms
+SELECT queen_test_run_at_commit(format('SELECT pg_sleep(%s)', 0.001 * :ms)) WHERE :ms > 0;
 COMMIT;
 },
 	'back@1' => q{
 \set p random(1, 4)
 BEGIN;
 SELECT queen.push('latest', to_jsonb(pg_current_xact_id()::text), 'p' || :p);
-SELECT queen_test_fail_at_commit() WHERE random() < 0.5;
-ROLLBACK;
+SELECT queen_test_run_at_commit('DO ''BEGIN PERFORM pg_sleep(0.002); RAISE SQLSTATE ''''40001''''; END''');
+COMMIT;
 });
 my $subscribe = load($node, "-c 2 -j 1 -T $seconds -R 60", 'subscribe' => q{
 \set n random(1, 1000000000)
