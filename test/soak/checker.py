@@ -4,6 +4,7 @@ time, from the beginning, when everything has come to rest."""
 import glob
 import json
 import os
+import time
 
 import psycopg2
 
@@ -12,6 +13,7 @@ from queues import MESSAGE_SEQ, MESSAGE_TX, QUEUES
 
 PAGE = 20000
 LONGEST = "10 s"  # that a statement of an actor may take
+LONGEST_UNSEEN = 15.0  # seconds that a committed message may be behind a push that runs or is prepared
 
 DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
 
@@ -51,7 +53,7 @@ class Checker:
         self.last_event = 0
         self.seen = 0  # messages in self.partitions but those that might have been dropped
         self.dropped = 0
-        self.behind = 0  # passes in a row that did not find all that was sent
+        self.sent = []  # (time, how much had been sent then), as long as not all of it was seen
         self.read_to = {}  # client log -> bytes read
         self.committed = []  # transactions that clients know of, not checked yet
         self.failed = []
@@ -91,9 +93,10 @@ class Checker:
         self.check_outcomes()
         self.read_log()
         self.replay(events, dead)
-        self.behind = 0 if self.seen >= sent else self.behind + 1
-        if self.behind > 15 or (final and self.seen != sent):
-            raise Violation("lost", f"{sent} messages were sent, a reader sees {self.seen} of them: {self.some_lost()}")
+        now = time.monotonic()
+        self.sent = [(when, count) for when, count in (*self.sent, (now, sent)) if count > self.seen]
+        if self.sent and (final or self.sent[0][0] < now - LONGEST_UNSEEN):
+            raise Violation("lost", f"{self.sent[0][1]} messages were sent, a reader sees {self.seen} of them: {self.some_lost()}")
         if not final:
             self.check_running()
         if final:
