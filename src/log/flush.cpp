@@ -292,6 +292,7 @@ ended(bool committed)
 	(void) committed;
 	being_prepared = false;
 	push_buffer_forget();
+	segment_builder_forget();
 	forget_push_locks();
 }
 

@@ -146,8 +146,6 @@ segment_builder_open(SegmentBuilder *builder, bool preparing)
 	if (scratch_memory == nullptr)
 		scratch_memory = GenerationContextCreate(TopMemoryContext, "queen flush segment", 0, scratch_keeps,
 												 ALLOCSET_DEFAULT_MAXSIZE);
-	/* an error may have left something */
-	MemoryContextReset(scratch_memory);
 	builder->frames = frames_memory;
 	builder->scratch = scratch_memory;
 	appender_open(&builder->appender);
@@ -175,6 +173,13 @@ segment_builder_close(SegmentBuilder *builder)
 {
 	finish_segment(builder);
 	appender_close(&builder->appender);
+}
+
+void
+segment_builder_forget()
+{
+	if (scratch_memory != nullptr)
+		MemoryContextReset(scratch_memory);
 }
 
 } // namespace queen

@@ -44,6 +44,9 @@ void segment_builder_add(SegmentBuilder *builder, const core::Frame *frame);
 /* Append what is left. */
 void segment_builder_close(SegmentBuilder *builder);
 
+/* The transaction is over: give back what an error has left. Never raises. */
+void segment_builder_forget();
+
 } // namespace queen
 
 #endif

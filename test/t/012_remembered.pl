@@ -42,6 +42,8 @@ is($sql->("SELECT count(*), sum(n), max(last) FROM (SELECT count(*) AS n, max(en
 
 # ---- the tables, and another database ----
 
+# each time the first partition that is born, and so of the same id
+$sql->('DROP EXTENSION queen; CREATE EXTENSION queen');
 $sql->("SELECT queen.push('again', to_jsonb(n), 'p') FROM generate_series(1, 3) n");
 $sql->('DROP EXTENSION queen; CREATE EXTENSION queen');
 $sql->("SELECT queen.push('again', '1', 'p')");
