@@ -6,6 +6,7 @@
 #   KILL_EVERY=60  seconds from one crash of the server to the next (never less often than four times a run)
 #   CHECK_EVERY=10 seconds between two looks at all that must be true meanwhile
 #   PUSH_PAUSE=0.02   seconds that a pusher waits between transactions
+#   PRELOAD=queen_test  without queen: nothing in shared memory   (default: both, so that queen flushes first)
 #   FSYNC=off      on: as in production. A killed process keeps what the system has in its cache either way.
 . "$(dirname "$0")/env.sh"
 cd "$TOP"
@@ -13,7 +14,7 @@ cd "$TOP"
 tools/need.sh soak
 /usr/bin/python3 test/soak/model_test.py
 exec tools/with_server.sh \
-	-c "shared_preload_libraries=queen_test, queen" \
+	-c "shared_preload_libraries=${PRELOAD:-queen_test, queen}" \
 	-c "fsync=${FSYNC:-off}" \
 	-c max_prepared_transactions=50 \
 	-c track_commit_timestamp=on \

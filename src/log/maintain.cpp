@@ -97,7 +97,11 @@ queue_step(MaintainPass *pass)
 		more = queue.options.dead_retention != option_off &&
 			   dead_letters_expire_step(queue.queue_id, pass->began - queue.options.dead_retention);
 	if (!more)
+	{
+		/* partitions of the next queue may be older than this one's last */
 		pass->queue_id++;
+		pass->partition_id = 0;
+	}
 	return true;
 }
 

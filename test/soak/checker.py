@@ -146,10 +146,10 @@ class Checker:
                         FROM queen.peek(%s, %s, %s, {PAGE})""", queue, part, begin)
                     found = {row[0]: row for row in rows}
                     if kind.trimmed:
-                        # what was deleted before peek came, or since
+                        # what has been deleted was delivered before: its deliveries tell of it
                         found |= {row[0]: row for row in self.rows(f"""
-                            SELECT off, tx, seq, message_id::text, {seconds('created_at')}
-                            FROM soak.archive WHERE queue = %s AND part = %s AND off >= %s""", queue, part, begin)}
+                            SELECT off, sent_tx, sent_seq, message_id::text, {seconds('pushed_at')} FROM soak.events
+                            WHERE queue = %s AND part = %s AND off >= %s AND kind = 'auto'""", queue, part, begin)}
                     self.add_messages(log, queue, part, [found[off] for off in sorted(found)])
                     if len(rows) < PAGE:
                         break
@@ -234,7 +234,7 @@ class Checker:
         return {
             "messages": sum(len(p.messages) for p in self.partitions.values()),
             "duplicates dropped": self.dropped,
-            "deleted": self.rows("SELECT count(*) FROM soak.archive")[0][0],
+            "deleted": self.rows("SELECT coalesce(sum(log_start), 0)::bigint FROM queen.log_starts")[0][0],
             "holes": sum(p.messages[-1].offset + 1 - len(p.messages) for p in self.partitions.values() if p.messages),
             "completed": sum(c.completed for c in cursors),
             "redelivered": sum(c.redelivered for c in cursors),

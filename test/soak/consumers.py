@@ -10,8 +10,8 @@ from pushers import Pusher
 from queues import MESSAGE_SEQ, MESSAGE_TX, consumed
 
 DELIVERED = f"""
-    INSERT INTO soak.events (tx, kind, queue, grp, part, lease, off, sent_tx, sent_seq, message_id, attempt, until)
-    SELECT %s, %s, queue, consumer_group, partition, lease, msg_offset, {MESSAGE_TX}, {MESSAGE_SEQ}, message_id, attempt, lease_until
+    INSERT INTO soak.events (tx, kind, queue, grp, part, lease, off, sent_tx, sent_seq, message_id, pushed_at, attempt, until)
+    SELECT %s, %s, queue, consumer_group, partition, lease, msg_offset, {MESSAGE_TX}, {MESSAGE_SEQ}, message_id, enqueued_at, attempt, lease_until
     FROM queen.pop(%s, %s, max_messages => %s, max_partitions => %s, auto_ack => %s)
     RETURNING queue, part, lease, off"""
 # the call in a CTE of its own: the event's id is to be drawn behind it

@@ -1,43 +1,16 @@
 """Those who get in the way of the others."""
 
 from client import Actor
-from queues import MESSAGE_SEQ, MESSAGE_TX, QUEUES
 
 
-class Trimmer(Actor):
-    """What retention will do: deletes what is consumed, also the newest segment, under the partition's lock."""
+class Keeper(Actor):
+    """Retention and clean-up, as queen does it: several at a time, cancelled, killed."""
 
-    role = "trimmer"
+    role = "keeper"
 
     def step(self):
-        queue = self.rng.choice([name for name, q in QUEUES.items() if q.trimmed])
-        part = f"p{self.rng.randint(1, QUEUES[queue].partitions)}"
-        self.transaction(lambda tx: self.trim(queue, part), end=self.rng.choice(("commit", "commit", "rollback")))
+        self.do("CALL queen.maintain()")
         self.pause(0.1)
-
-    def trim(self, queue: str, part: str):
-        ids = self.rows("SELECT partition_id, queue_id FROM queen.log_partitions p JOIN queen.queues q USING (log_id) WHERE q.name = %s AND p.name = %s",
-                        queue, part)
-        if not ids:
-            return
-        partition_id, queue_id = ids[0]
-        self.do("SELECT queen_test_lock_partition(%s)", partition_id)
-        done = self.rows("""
-            SELECT min(coalesce(committed, -1)) FROM queen.log_groups LEFT JOIN queen.log_cursors ON log_cursors.group_id = log_groups.group_id AND partition_id = %s
-            WHERE queue_id = %s""", partition_id, queue_id)[0][0]
-        # whole segments only
-        until = self.rows("SELECT max(end_offset) FROM queen.log_segments WHERE partition_id = %s AND end_offset <= %s", partition_id, done)[0][0]
-        if until is None:
-            return
-        self.do(f"""
-            INSERT INTO soak.archive
-            SELECT queue, partition, msg_offset, {MESSAGE_TX}, {MESSAGE_SEQ}, message_id, enqueued_at
-            FROM queen.peek(%s, %s, max_messages => 100000) WHERE msg_offset <= %s""", queue, part, until)
-        self.do("""
-            WITH gone AS (DELETE FROM queen.log_segments WHERE partition_id = %s AND end_offset <= %s RETURNING created_at)
-            INSERT INTO queen.log_starts SELECT %s, %s + 1, max(created_at) FROM gone
-            ON CONFLICT (partition_id) DO UPDATE SET log_start = excluded.log_start, last_created_at = excluded.last_created_at""",
-                partition_id, until, partition_id, until)
 
 
 class Maintenance(Actor):

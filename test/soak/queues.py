@@ -11,7 +11,7 @@ class Queue:
     partitions: int
     options: dict
     groups: tuple = GROUPS
-    trimmed: bool = False  # what all groups have consumed is deleted
+    trimmed: bool = False  # what its only group has consumed is deleted
     window: float = 0.0  # of deduplication; without, nothing is pushed with a key
     drops: bool = False  # duplicates, silently
 
@@ -21,7 +21,7 @@ QUEUES = {
     "hot": Queue(6, 4, {"lease_time": "1 s", "max_deliveries": 4, "retry_delay": "10 ms"}, (*GROUPS, "seek")),
     # where many partitions share a commit
     "wide": Queue(2, 40, {"lease_time": "1 s", "max_deliveries": 2, "retry_delay": "20 ms", "compression": "none"}),
-    "brief": Queue(2, 3, {"max_deliveries": 5}, ("auto",), trimmed=True),
+    "brief": Queue(2, 3, {"max_deliveries": 5, "completed_retention": 0}, ("auto",), trimmed=True),
     "keyed": Queue(0, 2, {"max_deliveries": 5, "dedup_window": 0.4}, ("auto",), window=0.4, drops=True),
     "strict": Queue(0, 2, {"max_deliveries": 5, "lease_time": "1 s", "dedup_window": 0.4, "dedup": "error"}, ("ack",), window=0.4),
 }

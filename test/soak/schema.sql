@@ -22,18 +22,6 @@ CREATE TABLE soak.sent (
 	PRIMARY KEY (tx, seq)
 );
 
--- Messages that were deleted, put here by the transaction that deleted them.
-CREATE TABLE soak.archive (
-	queue      text    NOT NULL,
-	part       text    NOT NULL,
-	off        bigint  NOT NULL,
-	tx         bigint  NOT NULL,
-	seq        integer NOT NULL,
-	message_id uuid    NOT NULL,
-	created_at timestamptz NOT NULL,
-	PRIMARY KEY (queue, part, off)
-);
-
 -- What happened to a cursor. id is drawn after the call, under the lock of the cursor's row, which is kept to the end: so
 -- ids order the events of one cursor as they happened, and any snapshot sees a beginning of them.
 CREATE SEQUENCE soak.event_ids;
@@ -49,8 +37,10 @@ CREATE TABLE soak.events (
 	sent_tx    bigint,                            -- what the message says it is
 	sent_seq   integer,
 	message_id uuid,
+	pushed_at  timestamptz,
 	attempt    integer,
 	until      timestamptz,                       -- the lease's end
 	answer     text,
 	at         timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+CREATE INDEX ON soak.events (part, off) WHERE queue = 'brief' AND kind = 'auto';

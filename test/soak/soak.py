@@ -21,7 +21,7 @@ import server
 from checker import REST, STRUCTURE, Checker
 from client import Stop
 from consumers import DELIVERED, AckConsumer, AutoConsumer, Latecomer, LossyConsumer, NackConsumer, SeekConsumer, Seeker, Steady
-from disturbers import Interrupter, Maintenance, Snapshot, Trimmer
+from disturbers import Interrupter, Keeper, Maintenance, Snapshot
 from model import INVARIANTS, Violation
 from pushers import KeyedPusher, Preparer, Pusher
 from queues import QUEUES
@@ -46,7 +46,7 @@ CAST = (
     (SeekConsumer, 2),
     (Seeker, 1),
     (Latecomer, 1),
-    (Trimmer, 1),
+    (Keeper, 2),
     (Maintenance, 1),
     (Snapshot, 1),
     (Interrupter, 1),
