@@ -3,6 +3,9 @@ use strict;
 use warnings;
 
 use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster; # before the load's file is run: they set themselves up when all is compiled
+use PostgreSQL::Test::Utils;
 
 BEGIN { $ENV{QUEEN_LOAD_PRELOAD} = 'queen_test' }
 
