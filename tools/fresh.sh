@@ -98,17 +98,18 @@ prepare() {
 inside() {
 	local command=$1 as=${2:-root} dir=${3:-$work} v vars=()
 	for v in "${passed[@]}"; do [ -z "${!v:-}" ] || vars+=("$v=${!v}"); done
+	# The first process inside must reap what servers that are killed leave: the shell does, timeout would not.
 	# shellcheck disable=SC2016 # expanded by the inner shell
-	unshare --mount --pid --fork --kill-child bash -euc '
+	timeout --foreground --signal=KILL "$limit" unshare --mount --pid --fork --kill-child bash -euc '
 		mount --make-rprivate /
 		mount -t proc proc "$0/proc"
 		mount -t sysfs -o ro sysfs "$0/sys"
 		mount --rbind /dev "$0/dev"
 		mount -t tmpfs -o mode=1777 tmpfs "$0/dev/shm"
-		exec timeout --foreground --kill-after=10 "$4" chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
-			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "${@:5}" \
+		exec chroot "$0" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb HOME="$3" \
+			${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "${@:4}" \
 			setpriv --reuid="$2" --regid="$2" --init-groups bash -c "$1"
-	' "$dir" "$command" "$as" "$home" "$limit" "${vars[@]}"
+	' "$dir" "$command" "$as" "$home" "${vars[@]}"
 }
 
 home=/root failures=0
