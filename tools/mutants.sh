@@ -33,6 +33,7 @@ for name in "$@"; do
 	patch=$TOP/test/mutants/$name.patch
 	[ -f "$patch" ] || die "no such mutant: $name"
 	expected=$(about "$name" "Seen as")
+	expected=${expected%% (*}
 	if ! (cd "$copy/tree" && git apply -p0 "$patch"); then
 		bad=1
 		continue
