@@ -97,6 +97,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/60_ack.sql \
 	sql/70_views.sql \
 	sql/80_maintain.sql \
+	sql/85_rights.sql \
 	sql/90_grants.sql
 
 install_script := queen--$(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" $(here)/queen.control).sql

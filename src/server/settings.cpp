@@ -19,8 +19,19 @@ namespace
 constinit char *tenant_text = nullptr;
 constinit pg_uuid_t tenant = {};
 
-/* what was set before the library was loaded, and so unchecked, is no tenant: nobody is served until one is set */
-constinit bool tenant_unusable = false;
+/*
+ * What was set before the library was loaded, and so unchecked, may be no tenant: nobody is served until one is set. Nor is
+ * anybody when all that was set is refused: the options of a connection take the place of what ALTER ROLE ... SET pinned,
+ * and once they are refused nothing is left of the pin.
+ */
+enum class EarlyTenant
+{
+	usable,
+	no_uuid,
+	refused,
+};
+constinit EarlyTenant early_tenant = EarlyTenant::usable;
+constinit bool early_accepted = false; /* a value was, as the setting was defined */
 constinit bool preloaded = false;
 
 /* Parse the 36-character form that uuid_out prints (upper or lower case), without raising. */
@@ -69,9 +80,11 @@ check_tenant(char **newval, void **extra, GucSource source)
 	pg_uuid_t parsed;
 
 	(void) extra;
-	(void) source;
 	if (*newval == nullptr || **newval == '\0' || parse_uuid(*newval, &parsed))
+	{
+		early_accepted |= source > PGC_S_DEFAULT;
 		return true;
+	}
 	GUC_check_errdetail("A tenant is a uuid, as 123e4567-e89b-12d3-a456-426614174000, or empty.");
 	return false;
 }
@@ -83,14 +96,18 @@ assign_tenant(const char *newval, void *extra)
 	if (newval == nullptr || !parse_uuid(newval, &tenant))
 		tenant = {};
 	else
-		tenant_unusable = false;
+		early_tenant = EarlyTenant::usable;
 }
 }
 
 const pg_uuid_t *
 setting_tenant()
 {
-	if (tenant_unusable)
+	if (early_tenant == EarlyTenant::refused)
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("queen.tenant was set before the library was loaded, by a role that may not set it"),
+						errhint("Connect again without setting it, or preload queen.")));
+	if (early_tenant == EarlyTenant::no_uuid)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("the value that queen.tenant was given before the library was loaded is not a uuid"),
 						errhint("A superuser corrects it, with ALTER ROLE ... SET queen.tenant for example.")));
@@ -107,14 +124,13 @@ void
 settings_init()
 {
 	/* a value that does not pass the check is dropped with a warning when the setting is defined: that would be no tenant */
-	const char *early_tenant = GetConfigOption("queen.tenant", true, false);
-	bool unusable = false;
+	const char *early = GetConfigOption("queen.tenant", true, false);
+	const bool is_early = early != nullptr;
 	pg_uuid_t parsed;
+	const bool is_uuid = !is_early || *early == '\0' || parse_uuid(early, &parsed);
 
 	/* set in the postmaster, inherited by every process */
 	preloaded = process_shared_preload_libraries_in_progress;
-	if (early_tenant != nullptr && *early_tenant != '\0' && !parse_uuid(early_tenant, &parsed))
-		unusable = true;
 	DefineCustomBoolVariable("queen.auto_create", "Creates the queue that a push names when it is not there.",
 							 "Off: such a push is an error.", &setting_auto_create, /* bootValue= */ true, PGC_USERSET,
 							 0, nullptr, nullptr, nullptr);
@@ -132,7 +148,12 @@ settings_init()
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
 							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "",
 							   PGC_SUSET, 0, check_tenant, assign_tenant, nullptr);
-	tenant_unusable = unusable;
+	if (!is_uuid)
+		early_tenant = EarlyTenant::no_uuid;
+	else if (is_early && !early_accepted)
+		early_tenant = EarlyTenant::refused;
+	else
+		early_tenant = EarlyTenant::usable;
 	MarkGUCPrefixReserved("queen");
 }
 
