@@ -134,21 +134,21 @@ foreach my $version (@updates)
 # ---- the same with an older version made of today's script: less a function, and less the last column of a table ----
 
 my $script = slurp_file("$scripts/queen--$newest.sql");
-my ($column, $type) = split /\|/, $node->safe_psql('fresh', q{
-	SELECT attname, format_type(atttypid, atttypmod) || CASE WHEN attcollation <> 0 THEN ' COLLATE "C"' ELSE '' END
-	FROM pg_attribute WHERE attrelid = 'queen.queues'::regclass AND attnum > 0 ORDER BY attnum DESC LIMIT 1});
+my $column = $node->safe_psql('fresh', q{
+	SELECT attname FROM pg_attribute WHERE attrelid = 'queen.queues'::regclass AND attnum > 0 ORDER BY attnum DESC LIMIT 1});
 my ($function) = $script =~ /^(CREATE FUNCTION queen\.release\(.*?;\n)/ms or die 'no function release';
 my ($comment) = $script =~ /^(COMMENT ON FUNCTION queen\.release\(.*?;\n)/ms or die 'no comment on function release';
 my $rights = "REVOKE ALL ON FUNCTION queen.release FROM PUBLIC;\n";
 my $old = $script;
 
-$old =~ s/\Q$function\E// and $old =~ s/\Q$comment\E// and $old =~ s/(CREATE TABLE queen\.queues \(.*?)^\t$column\s[^\n]*\n/$1/ms
+$old =~ s/\Q$function\E// and $old =~ s/\Q$comment\E// and $old =~ s/(CREATE TABLE queen\.queues \(.*?)^\t($column\s[^\n]*?),[ \t]*(--[^\n]*)?\n/$1/ms
 	or die 'no older version can be made';
+my $definition = $2; # without rows the column may be not null
 my %made = (
 	"queen--$older.sql" => $old,
-	"queen--$older--$newest.sql" => "ALTER TABLE queen.queues ADD COLUMN $column $type;\n$function$comment$rights",
+	"queen--$older--$newest.sql" => "ALTER TABLE queen.queues ADD COLUMN $definition;\n$function$comment$rights",
 	"queen--$forgetful.sql" => $old,
-	"queen--$forgetful--$newest.sql" => "ALTER TABLE queen.queues ADD COLUMN $column $type;\n$function",
+	"queen--$forgetful--$newest.sql" => "ALTER TABLE queen.queues ADD COLUMN $definition;\n$function",
 );
 append_to_file("$scripts/$_", $made{$_}) foreach sort keys %made;
 
