@@ -89,6 +89,7 @@ MODULE_big = queen
 # The install script, in this order. A file in sql/ that is not named here is an error, and so is the reverse.
 SQL_FILES = sql/00_header.sql \
 	sql/10_tables.sql \
+	sql/15_triggers.sql \
 	sql/20_types.sql \
 	sql/30_admin.sql \
 	sql/35_groups.sql \

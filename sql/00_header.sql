@@ -4,7 +4,8 @@
 \echo Use "CREATE EXTENSION queen" to load this file. \quit
 
 -- Whoever owns the schema may drop or rename what is in it; whoever may create in it, or has created, can lay functions and
--- operators beside ours that a call takes for them. Superusers can do anything anyway.
+-- operators beside ours that a call takes for them. Superusers can do anything anyway, and pg_restore gives the schema back to
+-- its owner before it comes to the extension.
 DO $$
 DECLARE
 	stranger pg_catalog.text;

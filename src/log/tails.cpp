@@ -137,4 +137,17 @@ tail_forget(Oid tables, int64 partition_id)
 	SpinLockRelease(&set->lock);
 }
 
+void
+tails_forget_all(Oid tables)
+{
+	for (uint32 i = 0; table != nullptr && i < sets; i++)
+	{
+		SpinLockAcquire(&table[i].lock);
+		for (Place &place : table[i].places)
+			if (place.tables == tables && place.database == MyDatabaseId)
+				place = {};
+		SpinLockRelease(&table[i].lock);
+	}
+}
+
 } // namespace queen

@@ -2,8 +2,8 @@
  * tails.h: where partitions end, in shared memory: what saves an append the search for the newest segment.
  *
  * Of fixed size: a partition takes the place of another, and whoever finds none searches. Without preload there is none.
- * All of it is called under the partition's lock only, by which a tail that is there is never below the newest segment nor
- * below log_start. Nothing here raises, allocates or waits.
+ * All of it but tails_forget_all is called under the partition's lock only, by which a tail that is there is never below the
+ * newest segment nor below log_start. Nothing here raises, allocates or waits.
  */
 #ifndef QUEEN_LOG_TAILS_H
 #define QUEEN_LOG_TAILS_H
@@ -30,6 +30,9 @@ bool tails_are_shared();
 bool tail_find(Oid tables, int64 partition_id, Tail *tail);
 void tail_put(Oid tables, int64 partition_id, const Tail *tail);
 void tail_forget(Oid tables, int64 partition_id);
+
+/* Forget the tails of all partitions of these tables. */
+void tails_forget_all(Oid tables);
 
 } // namespace queen
 

@@ -88,27 +88,27 @@ sub check_log
 # What test/invariants counts must be none. The soak asks the same.
 sub check_invariant
 {
-	my ($node, $file, $what, $settings) = @_;
+	my ($node, $database, $file, $what, $settings) = @_;
 	my $query = slurp_file("$FindBin::RealBin/../invariants/$file.sql");
 
-	is($node->safe_psql('postgres', ($settings // '') . $query), '0', $what);
+	is($node->safe_psql($database // 'postgres', ($settings // '') . $query), '0', $what);
 }
 
 # Offsets do not overlap and created_at never steps back, in any partition.
 sub check_partitions
 {
-	my ($node) = @_;
+	my ($node, $database) = @_;
 
-	check_invariant($node, 'segments', 'segments neither overlap nor step back in time');
-	check_invariant($node, 'names', 'names are unique, no segment is an orphan');
+	check_invariant($node, $database, 'segments', 'segments neither overlap nor step back in time');
+	check_invariant($node, $database, 'names', 'names are unique, no segment is an orphan');
 }
 
 # One live state for each identity, of the era that its changes ask for. Not by index: another plan must see the same.
 sub check_cursors
 {
-	my ($node) = @_;
+	my ($node, $database) = @_;
 
-	check_invariant($node, 'cursors', 'one live state row for each cursor, in its era',
+	check_invariant($node, $database, 'cursors', 'one live state row for each cursor, in its era',
 		'SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;');
 }
 

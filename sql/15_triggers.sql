@@ -1,0 +1,18 @@
+-- What a restore, or a superuser, writes into the tables: a server that has used them remembers of them what may no longer
+-- hold. The code itself writes without SQL and fires no trigger.
+
+CREATE FUNCTION queen.loaded()
+RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_loaded';
+COMMENT ON FUNCTION queen.loaded() IS
+'Trigger of the extension''s tables: makes the server forget what it remembers of them when SQL writes them, as pg_restore does.';
+
+-- Not for DELETE and TRUNCATE of segments: offsets go on behind what was there, and so behind all cursors.
+CREATE TRIGGER loaded BEFORE INSERT OR UPDATE ON queen.log_segments FOR EACH STATEMENT EXECUTE FUNCTION queen.loaded();
+CREATE TRIGGER loaded BEFORE INSERT OR UPDATE ON queen.log_starts FOR EACH STATEMENT EXECUTE FUNCTION queen.loaded();
+CREATE TRIGGER loaded BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON queen.queues FOR EACH STATEMENT EXECUTE FUNCTION queen.loaded();
+CREATE TRIGGER loaded BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON queen.log_partitions FOR EACH STATEMENT EXECUTE FUNCTION queen.loaded();
+-- also where session_replication_role keeps other triggers from running
+ALTER TABLE queen.log_segments ENABLE ALWAYS TRIGGER loaded;
+ALTER TABLE queen.log_starts ENABLE ALWAYS TRIGGER loaded;
+ALTER TABLE queen.queues ENABLE ALWAYS TRIGGER loaded;
+ALTER TABLE queen.log_partitions ENABLE ALWAYS TRIGGER loaded;
