@@ -73,6 +73,7 @@ SELECT count(*) FROM queen.status() WHERE item OPERATOR(pg_catalog.=) 'version';
 SELECT count(*) FROM queen.list_rights() WHERE right_of OPERATOR(pg_catalog.=) 'producer';
 SELECT queen.grant_producer('regress_queen_victim'), queen.grant_consumer('regress_queen_victim'), queen.grant_admin('regress_queen_victim');
 SELECT queen.revoke_producer('regress_queen_victim'), queen.revoke_consumer('regress_queen_victim'), queen.revoke_admin('regress_queen_victim');
+SELECT queen.change_rights('regress_queen_victim', 'admin', true), queen.change_rights('regress_queen_victim', 'admin', false);
 SELECT queen.unsubscribe('q', 'g'), queen.purge_queue('q'), queen.drop_queue('q');
 CALL queen.maintain();
 
