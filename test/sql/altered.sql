@@ -62,18 +62,69 @@ SELECT message FROM queen.pop('new', auto_ack => true);
 ALTER TABLE queen.log_segments DROP COLUMN payload;
 SELECT count(queen.push('new', '10'));
 
--- A schema that is somebody else's.
+-- A schema that is somebody else's, that somebody else may create in, or has created in: what is there could be taken for
+-- ours, or be called instead of it. A superuser's schema and own leftovers are no danger.
 SET client_min_messages = warning;
 DROP EXTENSION queen CASCADE;
 DROP SCHEMA queen CASCADE;
 CREATE ROLE regress_schema_owner;
+CREATE ROLE regress_schema_super SUPERUSER;
 CREATE SCHEMA queen AUTHORIZATION regress_schema_owner;
 \set SHOW_CONTEXT never
 CREATE EXTENSION queen;
-\set SHOW_CONTEXT errors
-DROP SCHEMA queen;
-DROP ROLE regress_schema_owner;
+ALTER SCHEMA queen OWNER TO regress_schema_super;
+GRANT CREATE ON SCHEMA queen TO regress_schema_owner;
 CREATE EXTENSION queen;
+SET ROLE regress_schema_owner;
+CREATE FUNCTION queen.push(queue text, message text) RETURNS uuid LANGUAGE sql AS 'SELECT gen_random_uuid()';
+RESET ROLE;
+REVOKE CREATE ON SCHEMA queen FROM regress_schema_owner;
+CREATE EXTENSION queen;
+DROP FUNCTION queen.push;
+GRANT CREATE ON SCHEMA queen TO regress_schema_owner;
+SET ROLE regress_schema_owner;
+CREATE TYPE queen.text AS (t pg_catalog.text);
+RESET ROLE;
+GRANT CREATE ON SCHEMA queen TO PUBLIC;
+CREATE EXTENSION queen;
+REVOKE CREATE ON SCHEMA queen FROM PUBLIC, regress_schema_owner;
+CREATE EXTENSION queen;
+DROP TYPE queen.text;
+-- What is there under a name of ours is not adopted, whoever made it.
+CREATE SEQUENCE queen.queue_ids;
+CREATE EXTENSION queen;
+DROP SEQUENCE queen.queue_ids;
+CREATE VIEW queen.pg_stat_queen_blocked AS SELECT 1 AS one;
+CREATE EXTENSION queen;
+DROP VIEW queen.pg_stat_queen_blocked;
+CREATE FUNCTION queen.grant_admin(role text) RETURNS void LANGUAGE sql AS '';
+CREATE EXTENSION queen;
+DROP FUNCTION queen.grant_admin;
+CREATE TABLE queen.other ();
+GRANT USAGE ON SCHEMA queen TO regress_schema_owner;
+CREATE EXTENSION queen;
+\set SHOW_CONTEXT errors
+SELECT has_schema_privilege('regress_schema_owner', 'queen', 'USAGE');
+DROP EXTENSION queen;
+DROP SCHEMA queen CASCADE;
+
+-- Default privileges of whoever creates the extension are not for its tables.
+ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO regress_schema_owner;
+ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC;
+ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO regress_schema_owner WITH GRANT OPTION;
+ALTER DEFAULT PRIVILEGES GRANT ALL ON ROUTINES TO regress_schema_owner;
+ALTER DEFAULT PRIVILEGES GRANT ALL ON TYPES TO regress_schema_owner;
+ALTER DEFAULT PRIVILEGES GRANT USAGE ON SCHEMAS TO regress_schema_owner;
+CREATE EXTENSION queen;
+SELECT nspname, a FROM pg_namespace, aclexplode(nspacl) a WHERE nspname = 'queen' AND a.grantee NOT IN (nspowner, 'pg_monitor'::regrole);
+SELECT c.oid::regclass, a FROM pg_class c, aclexplode(relacl) a WHERE relnamespace = 'queen'::regnamespace AND a.grantee NOT IN (relowner, 'pg_monitor'::regrole);
+SELECT p.oid::regprocedure, a FROM pg_proc p, aclexplode(proacl) a WHERE pronamespace = 'queen'::regnamespace AND a.grantee NOT IN (proowner, 'pg_monitor'::regrole);
+SELECT t.oid::regtype, a FROM pg_type t, aclexplode(typacl) a WHERE t.oid = 'queen.message'::regtype AND a.grantee <> typowner;
+-- Even so a dump is made without a warning of rights that it cannot carry: none is recorded on a table's row type.
+SELECT t.oid::regtype FROM pg_init_privs i JOIN pg_type t ON t.oid = objoid AND classoid = 'pg_type'::regclass WHERE i.objoid <> 'queen.message'::regtype;
+DROP OWNED BY regress_schema_owner;
+ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM PUBLIC;
+DROP ROLE regress_schema_owner, regress_schema_super;
 
 \c postgres
 DROP DATABASE regress_queen_altered;

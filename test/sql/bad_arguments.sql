@@ -32,7 +32,14 @@ INSERT INTO calls VALUES
 	(20, 'list_groups', ARRAY['''bad'''], '{queue}'),
 	(21, 'lag', ARRAY['''bad''', '''default'''], '{queue,consumer_group}'),
 	(22, 'drop_queue', ARRAY['''bad'''], '{queue}'),
-	(23, 'purge_queue', ARRAY['''bad'''], '{queue}');
+	(23, 'purge_queue', ARRAY['''bad'''], '{queue}'),
+	(24, 'change_rights', ARRAY['''pg_monitor''', '''producer''', 'true'], '{role,right_of,give}'),
+	(25, 'grant_producer', ARRAY['''pg_monitor'''], '{role}'),
+	(26, 'grant_consumer', ARRAY['''pg_monitor'''], '{role}'),
+	(27, 'grant_admin', ARRAY['''pg_monitor'''], '{role}'),
+	(28, 'revoke_producer', ARRAY['''pg_monitor'''], '{role}'),
+	(29, 'revoke_consumer', ARRAY['''pg_monitor'''], '{role}'),
+	(30, 'revoke_admin', ARRAY['''pg_monitor'''], '{role}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0
 	AND proname NOT IN (SELECT function FROM calls);
@@ -58,6 +65,19 @@ SELECT function, rolled_back(format('SELECT queen.%s(%s)', function, array_to_st
 SELECT attempts(
 	'SELECT queen.ack_all(ARRAY[NULL]::uuid[])',
 	'SELECT queen.ack_all(ARRAY[lease(), NULL])');
+
+-- Roles: the name as it is, of a role that is there.
+SELECT attempts(
+	$$SELECT queen.grant_producer('')$$,
+	$$SELECT queen.grant_producer('public')$$,
+	$$SELECT queen.grant_admin('PUBLIC')$$,
+	$$SELECT queen.grant_consumer('none')$$,
+	$$SELECT queen.grant_admin('current_user')$$,
+	$$SELECT queen.grant_producer('"pg_monitor"')$$,
+	$$SELECT queen.grant_producer('pg_monitor, PUBLIC')$$,
+	$$SELECT queen.grant_producer('pg_monitor WITH GRANT OPTION')$$,
+	$$SELECT queen.revoke_producer(repeat('x', 100))$$,
+	$$SELECT queen.change_rights('pg_monitor', 'owner', true)$$);
 
 -- Names: empty, too long, with control characters, for each kind of name.
 CREATE FUNCTION named(what text, name text) RETURNS text LANGUAGE sql AS $$

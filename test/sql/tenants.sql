@@ -35,6 +35,27 @@ SELECT attempts(
 	'SELECT queen.nack(lease(), dead => true)',
 	'SELECT queen.extend(lease(), ''12 hours'')',
 	'SELECT queen.release(lease())');
+-- Tokens that are put together of a lease of this tenant's and one of the other's: bit 1 of n says whose partition, 2 whose
+-- group, 4 whose random part (7: it is the other's lease).
+CREATE TABLE own AS SELECT lease FROM queen.pop('tenants', 'own');
+SELECT count(lease) FROM own;
+CREATE FUNCTION forged(partition_of uuid, group_of uuid, nonce_of uuid) RETURNS uuid LANGUAGE sql AS $$
+	-- 36 bits of partition and 12 of group, version 8, 12 of group, the variant, 2 of group, 60 random ones
+	SELECT (substr(p, 1, 9) || substr(g, 10, 3) || '8' || substr(g, 14, 3) || substr(g, 17, 1) || substr(n, 18))::uuid
+	FROM (SELECT replace(partition_of::text, '-', ''), replace(group_of::text, '-', ''), replace(nonce_of::text, '-', '')) s (p, g, n)
+$$;
+SELECT forged(lease(), lease(), lease()) = lease() AS same, forged(lease(), lease(), lease) <> lease() AS other FROM own;
+CREATE TABLE forgeries AS
+SELECT n, forged(CASE WHEN n & 1 > 0 THEN lease() ELSE lease END, CASE WHEN n & 2 > 0 THEN lease() ELSE lease END,
+	CASE WHEN n & 4 > 0 THEN lease() ELSE lease END) AS lease FROM own, generate_series(1, 7) n;
+SELECT n, attempt(format(call, lease)) FROM forgeries, unnest(ARRAY['SELECT queen.ack(%L)', 'SELECT queen.ack_all(ARRAY[%L::uuid])', 'SELECT queen.nack(%L)',
+	'SELECT queen.extend(%L)', 'SELECT queen.release(%L)']) WITH ORDINALITY u (call, m) WHERE m = 1 OR n = 7 ORDER BY n, m;
+-- Both leases are as they were.
+SELECT queen.ack(lease) FROM own;
+SET queen.tenant = :'a';
+SELECT queen.extend(lease(), '10 seconds') > now() AS extended;
+SET queen.tenant = :'b';
+
 -- Nor does it a group of another tenant: under the same names it is another group.
 SELECT queen.subscribe('tenants', 'a only'), queen.unsubscribe('tenants', 'a only');
 SELECT queen.pause('tenants'), queen.pause('tenants', 'default'), queen.seek('tenants', 'default', 0), queen.unsubscribe('tenants', 'default');
@@ -48,6 +69,23 @@ SELECT attempts(
 	$$SELECT queen.unsubscribe('tenants', 'a only')$$);
 SELECT consumer_group FROM queen.list_groups('tenants');
 SET queen.tenant = :'a';
+SELECT consumer_group, paused, lag, leased FROM queen.list_groups('tenants');
+-- Emptied and dropped by one tenant, the other's queue of that name is what it was.
+SET queen.tenant = :'b';
+SELECT queen.resume('tenants'), queen.purge_queue('tenants'), stored('tenants'), queen.drop_queue('tenants');
+SELECT count(*) FROM queen.list_queues();
+SELECT queen.drop_queue('tenants'), queen.purge_queue('tenants'), count(*) FROM queen.pop('tenants');
+SELECT attempts(
+	$$SELECT queen.subscribe('tenants', 'b')$$,
+	$$SELECT queen.list_groups('tenants')$$,
+	$$SELECT queen.lag('tenants', 'default')$$,
+	$$SELECT queen.seek_to_end('tenants', 'default')$$,
+	$$SELECT queen.resume('tenants', 'a only')$$);
+CALL queen.maintain();
+SELECT queen.drop_queue('tenants');
+SELECT count(queen.push('tenants', '"b 0"'));
+SET queen.tenant = :'a';
+SELECT stored('tenants');
 SELECT consumer_group, paused, lag, leased FROM queen.list_groups('tenants');
 RESET queen.tenant;
 SELECT attempt('SELECT queen.ack(lease())');
