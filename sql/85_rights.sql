@@ -32,6 +32,7 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('status', 'admin'),
 		('maintain', 'admin'),
 		('stat_blocked', 'owner'),
+		('loaded', 'owner'),
 		('change_rights', 'owner'),
 		('grant_producer', 'owner'),
 		('grant_consumer', 'owner'),
