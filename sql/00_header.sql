@@ -22,7 +22,7 @@ BEGIN
 	WHERE n.nspname OPERATOR(pg_catalog.=) 'queen' AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'
 		AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid OPERATOR(pg_catalog.=) a.grantee
 			AND (r.rolsuper OR r.oid OPERATOR(pg_catalog.=) n.nspowner))
-	LIMIT 1;
+	ORDER BY a.grantee LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'another role may create objects in schema "queen"' USING ERRCODE = 'insufficient_privilege',
 			DETAIL = pg_catalog.format('CREATE was granted to %s.', stranger),
@@ -36,7 +36,7 @@ BEGIN
 		JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) s.refobjid
 	WHERE n.nspname OPERATOR(pg_catalog.=) 'queen' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
 		AND r.rolname OPERATOR(pg_catalog.<>) CURRENT_USER AND NOT r.rolsuper
-	LIMIT 1;
+	ORDER BY d.classid, d.objid LIMIT 1;
 	IF FOUND THEN
 		RAISE EXCEPTION 'schema "queen" holds objects of another role' USING ERRCODE = 'insufficient_privilege',
 			DETAIL = pg_catalog.format('There is %s.', stranger),

@@ -173,8 +173,8 @@ CREATE VIEW given AS SELECT grantee, kind, count(*), string_agg(DISTINCT privile
 FROM rights WHERE grantee LIKE '%regress_queen%' GROUP BY grantee, kind;
 SELECT queen.grant_producer('regress_queen_producer'), queen.grant_consumer('regress_queen_consumer'), queen.grant_admin('regress_queen Ad"min, x');
 SELECT * FROM given ORDER BY grantee COLLATE "C", kind;
-SELECT p.oid::regprocedure AS not_of_admin FROM pg_proc p WHERE pronamespace = 'queen'::regnamespace
-	AND NOT has_function_privilege('regress_queen Ad"min, x', p.oid, 'EXECUTE') ORDER BY p.oid::regprocedure::text COLLATE "C";
+SELECT routine, right_of FROM pg_proc p JOIN queen.list_rights() ON routine = proname WHERE pronamespace = 'queen'::regnamespace
+	AND has_function_privilege('regress_queen Ad"min, x', p.oid, 'EXECUTE') <> (right_of <> 'owner');
 -- Twice is once.
 SELECT queen.grant_producer('regress_queen_producer');
 SELECT * FROM given WHERE grantee = 'regress_queen_producer' ORDER BY kind;

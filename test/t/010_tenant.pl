@@ -29,6 +29,8 @@ foreach my $call (q{SELECT queen.peek('q')}, q{SELECT queen.pop('q')}, q{SELECT 
 }
 my ($rc, $out, $err) = $as_bob->(q{SELECT queen.status(); SET queen.tenant = ''; SELECT queen.peek('q')});
 isnt($rc, 0, 'bob cannot mend it himself');
+($rc, $out, $err) = $as_bob->(q{SET queen.tenant = ''; SELECT queen.peek('q')});
+like($err, qr/queen\.tenant was set before the library was loaded, by a role that may not set it/, 'nor before the library is loaded');
 
 $node->safe_psql('postgres', q{ALTER ROLE bob SET queen.tenant = '123e4567-e89b-12d3-a456-426614174000'});
 ($rc, $out, $err) = $as_bob->(q{SELECT count(queen.push('q', '"of bob"')); SELECT message FROM queen.peek('q')});
