@@ -1,5 +1,5 @@
-# A prepared push holds its place: across a crash and on a standby a reader waits for it, and delivers it in order or steps
-# over its hole. The session that prepared it goes on with an empty buffer.
+# A prepared push holds its place: across a crash, on a standby and through its promotion a reader waits for it, and delivers
+# it in order or steps over its hole. The session that prepared it goes on with an empty buffer.
 use strict;
 use warnings;
 
@@ -63,8 +63,39 @@ foreach my $refused ("queen.push('new', '1')", "queen.push('q', '1', partition =
 }
 is($sql->(q{SELECT count(*) FROM pg_prepared_xacts}), '0', 'none is left');
 is($sql->(q{SELECT count(*) FROM queen.queues}) . $sql->(q{SELECT count(*) FROM queen.log_partitions}), '11', 'nothing was born');
-check_partitions($node);
+
+# ---- a standby is promoted while pushes are prepared and leases run ----
+
+$sql->(q{SELECT queen.push_batch('q', '[8, 9]'); SELECT queen.pop('q', 'late', 7, auto_ack => true)});
+my $lease = $sql->(q{SELECT DISTINCT lease FROM queen.pop('q', 'late', 2, lease_time => '1 h')});
+my $nacked = $sql->(q{SELECT queen.nack(lease, delay => '1 h') FROM queen.pop('q', 'nacks')});
+$sql->(q{
+	BEGIN; SELECT queen.push('q', '"first"'); PREPARE TRANSACTION 'first';
+	SELECT queen.push('q', '"behind"');
+	BEGIN; SELECT queen.push('q', '"second"'); PREPARE TRANSACTION 'second';
+	BEGIN; SELECT queen.push('q', '"third"'); PREPARE TRANSACTION 'third'});
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+$node->stop('immediate');
+$standby->promote;
+my $there = sub { return $standby->safe_psql('postgres', $_[0]) };
+my $take = sub { return $there->("SELECT string_agg(msg_offset || ':' || message, ' ' ORDER BY msg_offset) FROM queen.pop('q', '$_[0]', max_messages => 20, auto_ack => true)") };
+is($there->(q{SELECT string_agg(gid, ' ' ORDER BY gid) FROM pg_prepared_xacts}), 'first second third', 'promoted: they are still prepared');
+is($there->(q{SELECT blocking_gid FROM queen.pg_stat_queen_blocked WHERE consumer_group = 'default' AND reason = 'behind a push'}), '', 'nothing is behind them for who has not come there');
+is($take->('default'), '8:8 9:9', 'promoted: up to the first of them');
+is($there->(q{SELECT blocking_gid FROM queen.pg_stat_queen_blocked WHERE consumer_group = 'default' AND reason = 'behind a push'}), 'first', 'which is named');
+is($take->('late'), '', 'a lease runs on');
+is($there->("SELECT queen.ack('$lease')"), '2', 'and is acknowledged');
+is($take->('nacks'), '', 'so does the delay of a head that failed');
+$there->(q{SELECT queen.push('q', '"new"')});
+$there->("COMMIT PREPARED 'second'");
+is($take->('default'), '', 'one that is committed before the first waits for it, and so does a new push');
+$there->("COMMIT PREPARED 'first'");
+is($take->('default'), '10:"first" 11:"behind" 12:"second"', 'all in the order of their pushes, up to the next');
+$there->("ROLLBACK PREPARED 'third'");
+is($take->('default'), '14:"new"', 'a new push came behind all that were prepared');
+is($take->('late'), '10:"first" 11:"behind" 12:"second" 14:"new"', 'for each group');
+check_cursors($standby);
+check_partitions($standby);
 check_log($_) foreach $node, $standby;
 $standby->stop;
-$node->stop;
 done_testing();
