@@ -164,6 +164,8 @@ def main():
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         sys.exit("usage: reference.py [--check]")
+    if "QUEEN_SERVER_DATA" not in os.environ:
+        sys.exit("reference.py makes and drops a database: run it inside tools/with_server.sh")
     old = open(FILE, encoding="utf-8").read()
     prepare()
     named = {n for _, kind, names, _, _ in PART.findall(old) if kind == "functions" for n in names.split()}

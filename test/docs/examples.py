@@ -261,6 +261,8 @@ def main():
     files = [a for a in arguments if a not in flags]
     if not files or flags - {"--pooled", "--must-fail"}:
         sys.exit("usage: examples.py [--pooled] [--must-fail] FILE...")
+    if "QUEEN_SERVER_DATA" not in os.environ:
+        sys.exit("examples.py drops databases and roles: run it inside tools/with_server.sh")
     os.environ.pop("PGDATABASE", None)  # an example says where it connects to
     server, failed = dict(os.environ), 0
     for file in files:
