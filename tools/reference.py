@@ -4,13 +4,13 @@
 Runs inside tools/with_server.sh (make reference). The file is written by hand but for what stands between a line
 "<!-- generated: KIND ARGUMENTS -->" and the next "<!-- end -->". Kinds:
 
-    functions NAME...   signature, comment and where each may run; "*" stands for all that no other line names
+    functions NAME...   signature, comment, where each may run, and who may call it; "*" stands for all that no other line names
     options             options of a queue, with the defaults that a new queue has; their meaning is queen.configure's comment
     settings            from pg_settings
     objects             views, types, tables with a comment; what is left is named
 
 Where a function may run is not told but tried: it is called with nulls, which no function gets to look at before it has
-looked where it is. Beyond the generated parts the check wants every SQLSTATE that the sources raise in the file.
+looked where it is (one in PL/pgSQL may, and then counts as one that writes). Beyond the generated parts the check wants every SQLSTATE that the sources raise in the file.
 """
 import os
 import re
@@ -45,10 +45,12 @@ def state_of(begin, call):
     return out.rstrip("\n").split("\n")[-1]
 
 
-def where(call, kind):
+def where(call, kind, language):
     if kind == "p" and state_of("BEGIN", call) == "2D000":
         return "Commits by itself."
-    if state_of("BEGIN READ ONLY", call) != "25006":
+    read_only = state_of("BEGIN READ ONLY", call)
+    # others than C look at their arguments first
+    if read_only == "00000" or (language == "c" and read_only != "25006"):
         return "Reads only."
     if state_of("BEGIN ISOLATION LEVEL REPEATABLE READ", call) == "25000":
         return "Writes; READ COMMITTED only."
@@ -58,12 +60,13 @@ def where(call, kind):
 class Functions:
     def __init__(self, named):
         self.all = {}
-        for name, signature, nulls, kind, result, comment in rows("""
+        for name, signature, nulls, kind, result, comment, language in rows("""
                 SELECT proname, pg_get_function_arguments(p.oid),
                   (SELECT string_agg('NULL::' || format_type(t, NULL), ', ' ORDER BY i) FROM unnest(proargtypes) WITH ORDINALITY a (t, i)),
-                  prokind, pg_get_function_result(p.oid), obj_description(p.oid, 'pg_proc')
-                FROM pg_proc p WHERE pronamespace = 'queen'::regnamespace AND prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype) ORDER BY p.oid"""):
-            self.all[name] = (signature, nulls, kind, result, comment)
+                  prokind, pg_get_function_result(p.oid), obj_description(p.oid, 'pg_proc'), lanname
+                FROM pg_proc p JOIN pg_language l ON l.oid = prolang WHERE pronamespace = 'queen'::regnamespace AND prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype) ORDER BY p.oid"""):
+            self.all[name] = (signature, nulls, kind, result, comment, language)
+        self.right_of = dict(rows("SELECT routine, right_of FROM queen.list_rights()"))
         self.left = [name for name in self.all if name not in named]
 
     def text(self, names):
@@ -71,7 +74,7 @@ class Functions:
         for name in names:
             if name not in self.all:
                 sys.exit(f"docs/reference.md names queen.{name}(), which is not there")
-            signature, nulls, kind, result, comment = self.all[name]
+            signature, nulls, kind, result, comment, language = self.all[name]
             outs = [a[4:] for a in signature.split(", ") if a.startswith("OUT ")]
             arguments = [a for a in split_arguments(signature) if not a.startswith("OUT ")]
             if outs:
@@ -80,7 +83,7 @@ class Functions:
             call = f"CALL queen.{name}({nulls})" if kind == "p" else f"SELECT * FROM queen.{name}({nulls})"
             if name == "configure":
                 comment = comment.split("\n- ")[0].rstrip(":") + ": see [below](#options-of-a-queue)."
-            out.append(f"#### {name}\n```\n{'CALL ' if kind == 'p' else ''}{wrapped(head)}\n```\n{comment}\n\n*{where(call, kind)}*\n")
+            out.append(f"#### {name}\n```\n{'CALL ' if kind == 'p' else ''}{wrapped(head)}\n```\n{comment}\n\n*{where(call, kind, language)} Right: {self.right_of[name]}.*\n")
         return "\n".join(out)
 
 
