@@ -6,6 +6,7 @@
 #   make demo check bench soak on a private copy of the server, as root or not; install what is missing with apt first
 #   make check-versions        check on PostgreSQL 15, 17 and 18, each on a fresh Debian; root only (see tools/versions.sh)
 #   make lint tidy format unit the parts
+#   make reference             write the generated parts of docs/reference.md from the catalog of a fresh install
 #
 # Variables: PG_CONFIG or PG_MAJOR (which server), CXX (g++ or clang++), WERROR=1 (warnings are errors: CI),
 # for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh), for check-versions: VERSIONS="17 18" too,
@@ -13,7 +14,7 @@
 # for soak: MINUTES=5 or SECONDS=300, SEED=1, KILL_EVERY=60 (see tools/soak.sh),
 # and for bench: BENCHES="push held_snapshot retention pgmq", PGMQ=dir with pgmq's sources, REPS, SECONDS_EACH, SYNC, … (see bench/*.sh).
 
-script_goals := demo check check-versions bench soak lint tidy format unit help
+script_goals := demo check check-versions bench soak lint tidy format unit reference help
 
 ifneq ($(filter $(script_goals),$(MAKECMDGOALS)),)
 
@@ -55,6 +56,10 @@ format:
 unit:
 	@tools/need.sh test
 	+@$(MAKE) --no-print-directory -C test/unit check
+
+reference:
+	@tools/need.sh docs
+	@tools/with_server.sh tools/reference.py
 
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile

@@ -3,12 +3,24 @@
 CREATE FUNCTION queen.create_queue(queue text, kind text DEFAULT 'log', options jsonb DEFAULT '{}')
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_create_queue';
 COMMENT ON FUNCTION queen.create_queue(text, text, jsonb) IS
-'Create a queue of the given kind, or merge the options into those of the one that is there (idempotent). Another kind under that name is an error.';
+'Create a queue of the given kind, or merge the options into those of the one that is there (idempotent). kind: only log (0A000). Waits up to queen.flush_timeout for a transaction that creates the same queue (QN002).';
 
 CREATE FUNCTION queen.configure(queue text, options jsonb)
 RETURNS jsonb LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_configure';
 COMMENT ON FUNCTION queen.configure(text, jsonb) IS
-'Merge options into a queue''s (a null value goes back to the default) and answer all options in force. For log queues: lease_time (interval or seconds, 1 s to 12 h), max_deliveries (1 to 1000), retry_delay ("exponential", or an interval or seconds, 0 to 12 h), compression ("none", "zstd" or "zstd:1" to "zstd:19"), delayed_processing (interval or seconds, 0 to 7 days: no message is delivered sooner after its push), window_buffer (the same: a partition delivers nothing until it has been quiet that long), dedup_window (0 to 30 days; how long a dedup_key keeps others away, 0: not at all), dedup ("drop" or "error": what becomes of a duplicate). What queen.maintain() deletes ("off", or an interval or seconds, 0 to 10 years): retention (messages older than that, consumed or not; off), completed_retention (messages older than that which every group has completed; 1 day), group_expiry (a group that has not popped for that long keeps no message from being deleted; off), dead_retention (dead letters; 14 days).';
+'Merge options into a queue''s (a null value goes back to the default) and answer all options in force. A duration is an interval as a string, or a number of seconds. Waits for a transaction that changes the queue''s row. Unknown queue: 42704; a value that is out of range, or an option that is none: 22023. Options of a log queue:
+- lease_time: lease of a pop that names none; 1 s to 12 h
+- max_deliveries: of a message to a group, before it goes to the dead letters; 1 to 1000
+- retry_delay: how long a partition is blocked after a nack that names no delay; "exponential" (1, 2, 4 … 60 s), or 0 to 12 h
+- compression: of segments; "none", "zstd", or "zstd:1" to "zstd:19"
+- delayed_processing: no message is delivered sooner after its push; 0 to 7 days
+- window_buffer: a partition delivers nothing until it has been quiet that long; 0 to 7 days
+- dedup_window: how long a dedup_key keeps others away; 0 (not at all) to 30 days
+- dedup: what becomes of a duplicate; "drop" or "error"
+- retention: queen.maintain() deletes messages older than that, consumed or not; "off", or 0 to 10 years
+- completed_retention: the same for messages that every group has completed; "off", or 0 to 10 years
+- group_expiry: a group that has not popped for that long keeps no message from being deleted; "off", or 0 to 10 years
+- dead_retention: queen.maintain() deletes dead letters older than that; "off", or 0 to 10 years';
 
 CREATE FUNCTION queen.list_queues(
 	OUT queue text, OUT kind text, OUT partitions bigint, OUT options jsonb, OUT created_at timestamptz)

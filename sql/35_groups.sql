@@ -8,7 +8,7 @@ COMMENT ON FUNCTION queen.subscribe(text, text, text) IS
 CREATE FUNCTION queen.unsubscribe(queue text, consumer_group text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_unsubscribe';
 COMMENT ON FUNCTION queen.unsubscribe(text, text) IS
-'Forget a consumer group with its position in all partitions; false when there is none. Its leases are lost (QN001). The next queen.subscribe or queen.pop under that name makes a new group. An unknown queue is an error (42704).';
+'Forget a consumer group with its position in all partitions; false when there is none. Its leases are lost (QN001). The next queen.subscribe or queen.pop under that name makes a new group. Waits for a transaction that changes the group''s row. An unknown queue is an error (42704).';
 
 CREATE FUNCTION queen.seek(queue text, consumer_group text, msg_offset bigint, partition text DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_seek';
@@ -28,12 +28,12 @@ COMMENT ON FUNCTION queen.seek_to_end(text, text, text) IS
 CREATE FUNCTION queen.pause(queue text, consumer_group text DEFAULT NULL)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_pause';
 COMMENT ON FUNCTION queen.pause(text, text) IS
-'From its commit on queen.pop gives the group (default: any group of the queue) nothing; pushes, acks, extends and running leases go on. False when it was paused before. Queue and group are paused each for itself. Unknown queue or group: 42704.';
+'From its commit on queen.pop gives the group (default: any group of the queue) nothing; pushes, acks, extends and running leases go on. False when it was paused before. Queue and group are paused each for itself. Waits for a transaction that changes the same row. Unknown queue or group: 42704.';
 
 CREATE FUNCTION queen.resume(queue text, consumer_group text DEFAULT NULL)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_resume';
 COMMENT ON FUNCTION queen.resume(text, text) IS
-'End what queen.pause of the same arguments began; false when it was not paused.';
+'End what queen.pause of the same arguments began; false when it was not paused. Waits and fails as that does.';
 
 CREATE FUNCTION queen.list_groups(queue text,
 	OUT consumer_group text, OUT start_at timestamptz, OUT paused boolean, OUT created_at timestamptz,

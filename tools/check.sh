@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check.sh: every test there is, each suite counted. The last line is "N passed, N failed"; the exit status says the same.
 #
-#   SUITES="regress tap"   only these of: lint tidy clang build symbols unit asan tsan fuzz regress isolation tap soak
+#   SUITES="regress tap"   only these of: lint tidy clang build symbols unit asan tsan fuzz regress isolation tap docs soak
 #   TESTS="push 001_crash" only these tests: names in test/sql, test/specs or test/t; alone, it picks the suites too
 #   FUZZ_SECONDS=20        how long to fuzz              PROVE_JOBS=2   TAP files at a time
 #   SOAK_SECONDS=16        how long to soak              SEED=1         what the soak draws from (tools/soak.sh)
@@ -18,13 +18,13 @@
 # that tells of a crash fails the run.
 #
 # Where tests lie: test/sql/NAME.sql with expected/NAME.out; test/specs/NAME.spec with expected/NAME.out (as
-# pg_isolation_regress wants it, so the names of both differ); test/t/NNN_name.pl; test/unit; test/modules/queen_test.
+# pg_isolation_regress wants it, so the names of both differ); test/t/NNN_name.pl; test/unit; test/docs; test/modules/queen_test.
 # Order and groups: test/regress.schedule and test/isolation.schedule in pg_regress's format, else by name, one by one.
 # Settings of the regress and isolation servers: test/regress.conf. TAP tests make their own servers.
 . "$(dirname "$0")/env.sh"
 cd "$TOP"
 
-all="lint build symbols tidy unit asan tsan fuzz regress isolation tap soak"
+all="lint build symbols tidy unit asan tsan fuzz regress isolation tap docs soak"
 
 # picked FILES…: the names of those files that TESTS asks for
 picked() {
@@ -42,7 +42,7 @@ if [ -n "${TESTS:-}" ] && [ -z "${SUITES:-}" ]; then
 fi
 : "${SUITES:=$all}"
 suites=
-for s in lint clang build symbols tidy unit asan tsan fuzz regress isolation tap soak; do
+for s in lint clang build symbols tidy unit asan tsan fuzz regress isolation tap docs soak; do
 	case " $SUITES " in *" $s "*) suites+=" $s" ;; esac
 done
 for s in $SUITES; do
@@ -52,6 +52,7 @@ done
 sets=build
 case $suites in *lint* | *tidy*) sets+=" lint" ;; esac
 case $suites in *unit* | *asan* | *tsan* | *fuzz* | *tap* | *clang*) sets+=" test" ;; esac
+case $suites in *docs*) sets+=" docs" ;; esac
 # shellcheck disable=SC2086 # a list
 tools/need.sh $sets
 
@@ -156,6 +157,8 @@ suite_tap() {
 	return "$rc"
 }
 
+suite_docs() { timeout --kill-after=30 "${SUITE_TIMEOUT:-1200}" tools/with_server.sh test/docs/run.sh; }
+
 suite_soak() { SOAK_SECONDS=${SOAK_SECONDS:-16} timeout --kill-after=30 "${SUITE_TIMEOUT:-1200}" tools/soak.sh; }
 
 # ---- counting ----
@@ -166,7 +169,7 @@ sum() { awk '{ n += $1 } END { print n + 0 }'; }
 count() {
 	local log=$1 p f failed_tests
 	case $2 in
-		lint | symbols | tidy | build | clang | fuzz | soak)
+		lint | symbols | tidy | build | clang | fuzz | docs | soak)
 			p=$(grep -c '^ok ' "$log") f=$(grep -c '^not ok ' "$log")
 			;;
 		unit | asan | tsan)

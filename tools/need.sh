@@ -3,15 +3,19 @@
 #
 #   build   compiler, server, headers            test   build + gtest, IPC::Run, clang for sanitizers and fuzzing
 #   lint    build + clang-format, clang-tidy     demo, bench, soak   build + python3 with psycopg2
+#   docs    build + python3 with psycopg 2 and 3, node with node-postgres, pgbouncer
 #   versions   debootstrap
+#
+# Two of docs are only unpacked, into build/unpacked: pgbouncer, whose package starts a pooler for the whole machine, and
+# node-postgres, whose package wants Debian's node where the machine may have another.
 #
 # As root it runs apt-get; as an ordinary user "sudo -n apt-get" if sudo asks no password; otherwise it prints the
 # command that is needed, and fails. postgresql-common is kept from making a database cluster of its own meanwhile.
 . "$(dirname "$0")/env.sh"
 
-[ $# -gt 0 ] || die "usage: tools/need.sh build|test|lint|demo|bench|soak|versions …"
+[ $# -gt 0 ] || die "usage: tools/need.sh build|test|lint|demo|bench|soak|docs|versions …"
 
-packages=()
+packages=() unpacked=()
 build=(g++ make libzstd-dev libxxhash-dev)
 # A server that PG_CONFIG finds whole, wherever it comes from, is not installed again.
 if ! { [ -x "$PG_CONFIG" ] && [ -f "$(pg --pgxs)" ] && [ -x "$(pg --bindir)/postgres" ] && [ -x "$(pg --bindir)/psql" ]; }; then
@@ -23,6 +27,11 @@ for set in "$@"; do
 		test) packages+=("${build[@]}" libgtest-dev libipc-run-perl perl clang libclang-rt-dev) ;;
 		lint) packages+=("${build[@]}" clang clang-format clang-tidy perl binutils) ;;
 		demo | bench | soak) packages+=("${build[@]}" python3 python3-psycopg2) ;;
+		docs)
+			packages+=("${build[@]}" python3 python3-psycopg2 python3-psycopg)
+			command -v node >/dev/null || packages+=(nodejs)
+			[ -x "$TOP/build/unpacked/usr/sbin/pgbouncer" ] && [ -d "$TOP/build/unpacked/usr/share/nodejs/pg" ] || unpacked=(pgbouncer node-pg)
+			;;
 		versions) packages+=(debootstrap) ;;
 		*) die "no such set: $set" ;;
 	esac
@@ -36,17 +45,34 @@ missing=()
 for p in $(printf '%s\n' "${packages[@]}" | sort -u); do
 	installed "$p" || missing+=("$p")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+[ ${#missing[@]} -gt 0 ] || [ ${#unpacked[@]} -gt 0 ] || exit 0
 
+# needs PACKAGE: the packages that it depends on, itself included
+needs() {
+	apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances "$1" |
+		grep -E '^[a-z0-9]' | sort -u
+}
+unpack() { # what the libraries of pgbouncer are depends on the release: they are harmless, and installed
+	local lib
+	apt-cache show "${unpacked[@]}" >/dev/null 2>&1 || update
+	for lib in $(apt-cache depends pgbouncer | sed -n 's/^ *Depends: \(lib[^ ]*\)$/\1/p'); do
+		installed "$lib" || missing+=("$lib")
+	done
+	say "need.sh: unpacking ${unpacked[*]}"
+	rm -rf "$TOP/build/unpacked"
+	mkdir -p "$TOP/build/unpacked/packages"
+	# shellcheck disable=SC2046 # a list
+	(cd "$TOP/build/unpacked/packages" && apt-get -q download pgbouncer $(needs node-pg | grep '^node-') >download.log 2>&1 &&
+		for p in *.deb; do dpkg -x "$p" ..; done) || { cat "$TOP/build/unpacked/packages/download.log" >&2; die "failed: apt-get download"; }
+}
+
+root=()
 if [ "$(id -u)" = 0 ]; then
-	root=()
+	can_install=1
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-	root=(sudo -n)
+	can_install=1 root=(sudo -n)
 else
-	say "need.sh: packages are missing, and neither root nor a sudo without a password is at hand. Install them with:"
-	say
-	say "  apt-get install --no-install-recommends ${missing[*]}"
-	exit 1
+	can_install= # but unpack
 fi
 
 apt() {
@@ -64,8 +90,21 @@ restore() {
 trap restore EXIT
 quietly() { "$@" >"$log" 2>&1 </dev/null || { cat "$log" >&2; die "failed: $*"; }; }
 
+updated=
+update() {
+	if [ -n "$can_install" ] && [ -z "$updated" ]; then quietly apt update && updated=1; fi
+}
+[ ${#unpacked[@]} = 0 ] || unpack
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ -z "$can_install" ]; then
+	say "need.sh: packages are missing, and neither root nor a sudo without a password is at hand. Install them with:"
+	say
+	say "  apt-get install --no-install-recommends ${missing[*]}"
+	exit 1
+fi
 say "need.sh: installing ${missing[*]}"
-quietly apt update
+update
 case " ${missing[*]} " in
 	*" postgresql-$PG_MAJOR "*)
 		installed postgresql-common || quietly apt install --no-install-recommends postgresql-common

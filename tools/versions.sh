@@ -24,7 +24,7 @@ done
 declare -A suite_of=([15]=bookworm [17]=trixie [18]=sid)
 
 # what a version is tried with, unless the caller says: also those suites that "make check" leaves to CI
-[ -n "${SUITES:-}${TESTS:-}" ] || SUITES="lint clang build symbols tidy unit asan tsan fuzz regress isolation tap"
+[ -n "${SUITES:-}${TESTS:-}" ] || SUITES="lint clang build symbols tidy unit asan tsan fuzz regress isolation tap docs"
 export SUITES="${SUITES:-}" WERROR=1
 
 mkdir -p build/versions

@@ -266,7 +266,7 @@ flush(bool preparing)
 		push_buffer_close();
 	/* the waits that are foreseen have errors of their own; this bounds the others, for a lock on an index, say */
 	else if (!run_with_timeout(setting_flush_timeout, false, write_all, &preparing))
-		ereport(ERROR, (errcode(errcode_flush_timeout), errmsg("pushed messages could not be written for a lock"),
+		ereport(ERROR, (errcode(errcode_flush_timeout), errmsg("could not get a lock to write pushed messages"),
 						errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),
 						errhint("Try again.")));
 }
