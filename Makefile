@@ -96,6 +96,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/40_push.sql \
 	sql/50_pop.sql \
 	sql/60_ack.sql \
+	sql/65_dead.sql \
 	sql/70_views.sql \
 	sql/80_maintain.sql \
 	sql/85_rights.sql \
