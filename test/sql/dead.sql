@@ -159,7 +159,7 @@ SELECT queen.purge_dead('dead purge', before => 'infinity'), queen.purge_dead('d
 SELECT count(queen.push('dead own', '0'));
 SELECT give_up('dead own');
 SELECT queen.create_queue('dead none');
-SET queen.tenant = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa';
+SET queen.tenant = 'dddddddd-dddd-dddd-dddd-dddddddddddd';
 SELECT queen.create_queue('dead own');
 CREATE TABLE foreign_ids AS SELECT array_agg(dead_id) AS ids FROM queen.dead_letters;
 SELECT count(*) FROM queen.list_dead('dead own');

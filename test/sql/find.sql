@@ -69,7 +69,7 @@ SELECT f.place, f.msg_offset FROM queen.peek('find dead') m, queen.find('find de
 SELECT masked(headers::text), headers #>> '{queen_redriven,message_id}' = :'dead' AS its_id FROM queen.peek('find dead');
 
 -- Only in the session's tenant.
-SET queen.tenant = 'aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa';
+SET queen.tenant = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 SELECT attempt(format('SELECT * FROM queen.find(''find'', %L)', :'some'));
 SELECT queen.create_queue('find');
 SELECT * FROM found('find', :'some');
