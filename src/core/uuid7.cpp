@@ -46,14 +46,13 @@ join(const Parts &parts) noexcept
 	return id;
 }
 
-/* Has the id the version and the variant that join() writes? */
+} // namespace
+
 bool
-is_version7(const Uuid &id) noexcept
+uuid7_is_one(const Uuid &id) noexcept
 {
 	return id.bytes[6] >> 4 == version && id.bytes[8] >> 6 == variant;
 }
-
-} // namespace
 
 bool
 Uuid7Source::needs_random(std::uint64_t now_ms) const noexcept
@@ -79,7 +78,7 @@ Uuid7Source::mint(std::uint64_t now_ms, std::span<const std::uint8_t, random_byt
 bool
 uuid7_follows(const Uuid &a, const Uuid &b) noexcept
 {
-	return is_version7(a) && uuid7_next(a) == b && uuid7_millis(a) == uuid7_millis(b);
+	return uuid7_is_one(a) && uuid7_next(a) == b && uuid7_millis(a) == uuid7_millis(b);
 }
 
 Uuid

@@ -35,6 +35,9 @@ class Uuid7Source
 	Uuid last_{};
 };
 
+/* Has the id the version and the variant that Uuid7Source writes? */
+bool uuid7_is_one(const Uuid &id) noexcept;
+
 /* Is b == a + 1, counting in the random bits as Uuid7Source does, in the same millisecond? */
 bool uuid7_follows(const Uuid &a, const Uuid &b) noexcept;
 

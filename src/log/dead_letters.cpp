@@ -10,29 +10,6 @@
 namespace queen
 {
 
-/* Columns of queen.dead_letters, from 0. */
-enum DeadColumn : int
-{
-	col_dead_id,
-	col_tenant,
-	col_queue_id,
-	col_queue,
-	col_kind,
-	col_partition_id,
-	col_partition,
-	col_consumer_group,
-	col_msg_offset,
-	col_message_id,
-	col_message,
-	col_payload,
-	col_headers,
-	col_attempts,
-	col_error,
-	col_enqueued_at,
-	col_dead_at,
-	dead_cols,
-};
-
 static void
 insert_letter(const DeadLetter *letter, const core::Frame *frame, TimestampTz enqueued_at)
 {
@@ -43,27 +20,27 @@ insert_letter(const DeadLetter *letter, const core::Frame *frame, TimestampTz en
 	FrameDatums parts;
 
 	frame_datums(frame, &parts);
-	values[col_dead_id] = Int64GetDatum(next_id(Sequence::dead_ids));
-	values[col_tenant] = UUIDPGetDatum(&letter->queue->tenant);
-	values[col_queue_id] = Int64GetDatum(letter->queue->queue_id);
-	values[col_queue] = CStringGetTextDatum(letter->queue->name);
-	values[col_kind] = CStringGetTextDatum("log");
-	values[col_partition_id] = Int64GetDatum(letter->partition_id);
-	values[col_partition] = CStringGetTextDatum(letter->partition);
-	values[col_consumer_group] = CStringGetTextDatum(letter->consumer_group);
-	values[col_msg_offset] = Int64GetDatum(letter->msg_offset);
-	values[col_message_id] = parts.message_id;
-	values[col_message] = parts.message;
-	nulls[col_message] = parts.message_null;
-	values[col_payload] = parts.payload;
-	nulls[col_payload] = parts.payload_null;
-	values[col_headers] = parts.headers;
-	nulls[col_headers] = parts.headers_null;
-	values[col_attempts] = Int32GetDatum(letter->attempts);
-	values[col_error] = PointerGetDatum(letter->error);
-	nulls[col_error] = letter->error == nullptr;
-	values[col_enqueued_at] = TimestampTzGetDatum(enqueued_at);
-	values[col_dead_at] = TimestampTzGetDatum(GetCurrentTimestamp());
+	values[dead_col_dead_id] = Int64GetDatum(next_id(Sequence::dead_ids));
+	values[dead_col_tenant] = UUIDPGetDatum(&letter->queue->tenant);
+	values[dead_col_queue_id] = Int64GetDatum(letter->queue->queue_id);
+	values[dead_col_queue] = CStringGetTextDatum(letter->queue->name);
+	values[dead_col_kind] = CStringGetTextDatum("log");
+	values[dead_col_partition_id] = Int64GetDatum(letter->partition_id);
+	values[dead_col_partition] = CStringGetTextDatum(letter->partition);
+	values[dead_col_consumer_group] = CStringGetTextDatum(letter->consumer_group);
+	values[dead_col_msg_offset] = Int64GetDatum(letter->msg_offset);
+	values[dead_col_message_id] = parts.message_id;
+	values[dead_col_message] = parts.message;
+	nulls[dead_col_message] = parts.message_null;
+	values[dead_col_payload] = parts.payload;
+	nulls[dead_col_payload] = parts.payload_null;
+	values[dead_col_headers] = parts.headers;
+	nulls[dead_col_headers] = parts.headers_null;
+	values[dead_col_attempts] = Int32GetDatum(letter->attempts);
+	values[dead_col_error] = PointerGetDatum(letter->error);
+	nulls[dead_col_error] = letter->error == nullptr;
+	values[dead_col_enqueued_at] = TimestampTzGetDatum(enqueued_at);
+	values[dead_col_dead_at] = TimestampTzGetDatum(GetCurrentTimestamp());
 	table_writer_open(&writer, table, dead_cols, false);
 	table_writer_insert(&writer, values, nulls);
 	table_writer_close(&writer);
@@ -89,12 +66,77 @@ dead_letter_bury(const DeadLetter *letter, const LogReader *reader)
 	segment_frames_close(&frames);
 }
 
+void
+dead_scan_open(DeadScan *scan, const DeadChoice *choice, LOCKMODE mode)
+{
+	scan->choice = choice;
+	scan->table = open_table(Table::dead_letters, mode);
+	scan->index = open_index(scan->table, {dead_col_queue_id + 1, dead_col_dead_id + 1}, mode, false);
+	scan->snapshot = register_latest_snapshot();
+	scan->at = 0;
+	index_scan_open(&scan->scan, scan->table, scan->index, scan->snapshot);
+	index_scan_key_int8(&scan->scan, 1, BTEqualStrategyNumber, choice->queue_id);
+	if (choice->has_ids)
+		return;
+	index_scan_key_int8(&scan->scan, 2, BTGreaterStrategyNumber, choice->after);
+	index_scan_start(&scan->scan);
+}
+
+/* The next row, of whatever group. */
+static bool
+next_letter(DeadScan *scan)
+{
+	const DeadChoice *choice = scan->choice;
+	bool found = false;
+
+	if (!choice->has_ids)
+		return index_scan_next(&scan->scan, ForwardScanDirection);
+	while (!found && scan->at < choice->id_count)
+	{
+		index_scan_reset_keys(&scan->scan);
+		index_scan_key_int8(&scan->scan, 1, BTEqualStrategyNumber, choice->queue_id);
+		index_scan_key_int8(&scan->scan, 2, BTEqualStrategyNumber, choice->ids[scan->at++]);
+		index_scan_start(&scan->scan);
+		found = index_scan_next(&scan->scan, ForwardScanDirection);
+	}
+	return found;
+}
+
+static bool
+is_of_group(TupleTableSlot *slot, Name group)
+{
+	bool isnull;
+	Datum value = slot_getattr(slot, dead_col_consumer_group + 1, &isnull);
+	const text *name = isnull ? nullptr : DatumGetTextPP(value);
+
+	return name != nullptr && (int) VARSIZE_ANY_EXHDR(name) == group.size &&
+		   memcmp(VARDATA_ANY(name), group.data, (Size) group.size) == 0;
+}
+
+bool
+dead_scan_next(DeadScan *scan)
+{
+	while (next_letter(scan))
+		if (!scan->choice->has_group || is_of_group(scan->scan.slot, scan->choice->group))
+			return true;
+	return false;
+}
+
+void
+dead_scan_close(DeadScan *scan)
+{
+	index_scan_close(&scan->scan);
+	UnregisterSnapshot(scan->snapshot);
+	index_close(scan->index, NoLock);
+	table_close(scan->table, NoLock);
+}
+
 bool
 dead_letters_expire_step(int64 queue_id, TimestampTz before)
 {
 	constexpr int most = 1000;
 	Relation table = open_table(Table::dead_letters, RowExclusiveLock);
-	Relation index = open_index(table, {col_queue_id + 1, col_dead_id + 1}, RowExclusiveLock, false);
+	Relation index = open_index(table, {dead_col_queue_id + 1, dead_col_dead_id + 1}, RowExclusiveLock, false);
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
 	int count = 0;
@@ -109,7 +151,7 @@ dead_letters_expire_step(int64 queue_id, TimestampTz before)
 		ItemPointerData tid = scan.slot->tts_tid;
 		bool isnull;
 
-		if (DatumGetTimestampTz(slot_getattr(scan.slot, col_dead_at + 1, &isnull)) >= before)
+		if (DatumGetTimestampTz(slot_getattr(scan.slot, dead_col_dead_at + 1, &isnull)) >= before)
 			break;
 		if (delete_row_unless_locked(table, &tid, snapshot))
 			count++;

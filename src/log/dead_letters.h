@@ -6,7 +6,9 @@
 
 #include "log/log_reader.h"
 #include "log/queues.h"
+#include "server/errors.h"
 #include "server/pg.h"
+#include "server/table_access.h"
 
 namespace queen
 {
@@ -28,6 +30,59 @@ struct DeadLetter
  * transaction. Raises; XX001 when the segment is corrupt.
  */
 void dead_letter_bury(const DeadLetter *letter, const LogReader *reader);
+
+/* Columns of queen.dead_letters, from 0. */
+enum DeadColumn : int
+{
+	dead_col_dead_id,
+	dead_col_tenant,
+	dead_col_queue_id,
+	dead_col_queue,
+	dead_col_kind,
+	dead_col_partition_id,
+	dead_col_partition,
+	dead_col_consumer_group,
+	dead_col_msg_offset,
+	dead_col_message_id,
+	dead_col_message,
+	dead_col_payload,
+	dead_col_headers,
+	dead_col_attempts,
+	dead_col_error,
+	dead_col_enqueued_at,
+	dead_col_dead_at,
+	dead_cols,
+};
+
+/* Which of a queue's dead letters. */
+struct DeadChoice
+{
+	int64 queue_id;
+	bool has_group;
+	Name group;
+	bool has_ids;
+	const int64 *ids; /* ascending, each once */
+	int id_count;
+	int64 after; /* without ids: only those behind it */
+};
+
+/* Those that the latest snapshot sees, in dead_id order. */
+struct DeadScan
+{
+	const DeadChoice *choice;
+	Relation table;
+	Relation index;
+	Snapshot snapshot;
+	IndexScan scan;
+	int at; /* in choice->ids */
+};
+
+/* mode: of the lock on the table */
+void dead_scan_open(DeadScan *scan, const DeadChoice *choice, LOCKMODE mode);
+
+/* The next one into scan->scan.slot; false at the end. */
+bool dead_scan_next(DeadScan *scan);
+void dead_scan_close(DeadScan *scan);
 
 /* Delete a queue's dead letters that died before a time, up to 1,000. False when none is left. Never waits. */
 bool dead_letters_expire_step(int64 queue_id, TimestampTz before);

@@ -237,6 +237,26 @@ partition_expire(const PartitionRow *partition, const LogStart *start, Timestamp
 }
 
 bool
+partition_file_orphan(int64 partition_id)
+{
+	LogStart start;
+
+	if (!partition_lock(partition_id))
+		return false;
+	if (is_there(Table::log_segments, {1, 2}, partition_id))
+	{
+		partition_unlock(partition_id);
+		return false;
+	}
+	/* a session may remember the name that the partition had */
+	log_start_read(partition_id, &start);
+	start.offset = log_start_deleted;
+	log_start_write(partition_id, &start);
+	file(0, partition_id, 0);
+	return true;
+}
+
+bool
 dropped_step()
 {
 	Relation table = open_table(Table::log_dropped, RowExclusiveLock);

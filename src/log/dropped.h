@@ -22,6 +22,12 @@ void dropped_file_log(int64 log_id, int64 queue_id);
 bool partition_expire(const PartitionRow *partition, const LogStart *start, TimestampTz unused);
 
 /*
+ * Repair: file a partition that has no row, or one of a log that is nobody's, and no segment. False, and nothing done, when
+ * it has one, or its lock is not to be had. It holds the partition's lock to the end of the transaction then.
+ */
+bool partition_file_orphan(int64 partition_id);
+
+/*
  * A bounded piece of the clean-up. False when there is nothing to do now: nothing is left, or what is left waits until
  * nobody can know its ids. Never waits. Commit after each call.
  */

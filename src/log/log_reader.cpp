@@ -96,18 +96,6 @@ look_into_gap(LogReader *reader, int64 limit)
 	return gap;
 }
 
-/* Take the scan's row as the current segment. */
-void
-take_row(LogReader *reader)
-{
-	bool isnull;
-
-	reader->base = segment_int8(reader->scan.slot, segment_col_base_offset);
-	reader->end = segment_int8(reader->scan.slot, segment_col_end_offset);
-	reader->created_at = DatumGetTimestampTz(slot_getattr(reader->scan.slot, segment_col_created_at + 1, &isnull));
-	reader->blob = slot_getattr(reader->scan.slot, segment_col_blob + 1, &isnull);
-}
-
 /* Find the row that covers want or the first one behind it; false when the snapshot sees none. */
 bool
 find_row(LogReader *reader)
@@ -169,11 +157,22 @@ log_reader_next(LogReader *reader)
 		/* our own row is visible to us and may still be rolled back */
 		if (row_is_own(reader->scan.slot))
 			return ReadResult::behind_push;
-		take_row(reader);
+		log_reader_take(reader, reader->scan.slot);
 		reader->want = reader->end + 1;
 		reader->found = false;
 		return ReadResult::segment;
 	}
+}
+
+void
+log_reader_take(LogReader *reader, TupleTableSlot *slot)
+{
+	bool isnull;
+
+	reader->base = segment_int8(slot, segment_col_base_offset);
+	reader->end = segment_int8(slot, segment_col_end_offset);
+	reader->created_at = DatumGetTimestampTz(slot_getattr(slot, segment_col_created_at + 1, &isnull));
+	reader->blob = slot_getattr(slot, segment_col_blob + 1, &isnull);
 }
 
 bool
@@ -249,7 +248,7 @@ log_count_messages(SegmentTable *segments, int64 partition_id, int64 from, int64
 	log_reader_open(&reader, segments, partition_id, from);
 	while (find_row(&reader) && segment_int8(reader.scan.slot, segment_col_base_offset) <= to)
 	{
-		take_row(&reader);
+		log_reader_take(&reader, reader.scan.slot);
 		count += Min(reader.end, to) - Max(reader.base, from) + 1;
 		reader.want = reader.end + 1;
 	}

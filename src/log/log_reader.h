@@ -65,6 +65,9 @@ bool log_reader_has_more(LogReader *reader);
 
 void log_reader_close(LogReader *reader);
 
+/* Take the row of queen.log_segments in a slot as the current segment: for segment_frames_open, of a row found otherwise. */
+void log_reader_take(LogReader *reader, TupleTableSlot *slot);
+
 /*
  * Does the partition surely hold nothing behind an offset, neither visible nor on its way? False proves nothing. Cheaper
  * than a reader: no snapshot, and mostly no row.

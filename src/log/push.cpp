@@ -4,17 +4,11 @@
  * Raises. Takes no lock: everything is buffered until PRE_COMMIT. Runs in backends.
  */
 #include "core/key_hash.h"
-#include "core/uuid7.h"
 #include "log/dedup.h"
-#include "log/flush.h"
-#include "log/known_names.h"
-#include "log/push_buffer.h"
-#include "log/queues.h"
+#include "log/push_message.h"
 #include "server/errors.h"
 #include "server/guards.h"
-#include "server/settings.h"
 #include "server/uuids.h"
-#include "server/xact.h"
 
 namespace queen
 {
@@ -22,65 +16,13 @@ namespace queen
 namespace
 {
 
-constinit core::Uuid7Source message_ids{};
-
-/* Unix time in milliseconds. */
-uint64
-now_ms()
-{
-	constexpr int64 epoch_difference_ms =
-		((int64) POSTGRES_EPOCH_JDATE - (int64) UNIX_EPOCH_JDATE) * SECS_PER_DAY * 1000;
-
-	return (uint64) (GetCurrentTimestamp() / 1000 + epoch_difference_ms);
-}
-
-core::Uuid
-mint_message_id(uint64 ms)
-{
-	static uint8 pool[64][core::Uuid7Source::random_bytes];
-	static constinit int left = 0;
-
-	if (!message_ids.needs_random(ms))
-		return message_ids.mint(ms, pool[0]);
-	/* the generator costs more by the call than by the byte */
-	if (left == 0)
-	{
-		if (!pg_strong_random(pool, sizeof(pool)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate random bytes for a message id")));
-		left = lengthof(pool);
-	}
-	return message_ids.mint(ms, pool[--left]);
-}
-
-/* The buffered partition that the arguments name. */
+/* Where the arguments queue, the first one, and partition, the third, say. */
 BufferedPartition *
-target_of(FunctionCallInfo fcinfo, int queue_arg, int partition_arg)
+target_argument(FunctionCallInfo fcinfo)
 {
-	Name queue = name_argument(fcinfo, queue_arg, "queue");
-	Name partition = name_argument(fcinfo, partition_arg, "partition");
-	BufferedPartition *target;
-	KnownName known;
-	Oid tables;
+	Name queue = name_argument(fcinfo, 0, "queue");
 
-	/*
-	 * All that the flush will need, now: nobody else can drop the extension any more, so tables that the flush misses were
-	 * dropped by this transaction, and a DROP EXTENSION that waits cannot close a circle.
-	 */
-	tables = lock_for_push();
-	target = push_buffer_partition(tables, setting_tenant(), queue, partition);
-	/* with auto_create off the error belongs to this call; the flush asks again, the queue may go meanwhile */
-	if (!setting_auto_create && !known_name_find(target, &known))
-	{
-		QueueTable queues;
-		QueueRow row;
-
-		queue_table_open(&queues, AccessShareLock);
-		if (!queue_find(&queues, setting_tenant(), queue, &row))
-			raise_unknown_queue(queue);
-		queue_table_close(&queues);
-	}
-	return target;
+	return push_target(queue, name_argument(fcinfo, 2, "partition"));
 }
 
 /* The headers argument: an object, or absent. */
@@ -105,23 +47,6 @@ refuse_unsupported(FunctionCallInfo fcinfo, int delay_arg, int deliver_at_arg)
 		raise_unsupported_argument("delay", "Push without a delay: the message is delivered at once.");
 	if (!PG_ARGISNULL(deliver_at_arg))
 		raise_unsupported_argument("deliver_at", "Push without a time: the message is delivered at once.");
-}
-
-core::Uuid
-add_message(BufferedPartition *target, uint64 ms, bool raw, const Jsonb *headers, const void *payload, Size size,
-			const core::Uuid *key_hash = nullptr)
-{
-	Size headers_size = headers != nullptr ? VARSIZE_ANY_EXHDR(headers) : 0;
-	core::Uuid id;
-
-	if (size + headers_size > core::frame_max_payload)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						errmsg("a message of %zu bytes is too large", size + headers_size),
-						errdetail("A message has at most %zu bytes with its headers.", core::frame_max_payload),
-						errhint("Store the content elsewhere and push where it is.")));
-	id = mint_message_id(ms);
-	push_buffer_add(target, &id, raw, headers, payload, size, key_hash);
-	return id;
 }
 
 /*
@@ -164,7 +89,7 @@ add_single(FunctionCallInfo fcinfo, int key_arg, BufferedPartition *target, bool
 	bool duplicate;
 
 	if (PG_ARGISNULL(key_arg))
-		return add_message(target, now_ms(), raw, headers, payload, size);
+		return push_message(target, push_ms(), raw, headers, payload, size, nullptr);
 	key = name_argument(fcinfo, key_arg, "dedup_key");
 	key_hash = hash_of(key);
 	dedup_reader_open(&reader, &target->queue->tenant, target->queue->name, target->name);
@@ -172,15 +97,7 @@ add_single(FunctionCallInfo fcinfo, int key_arg, BufferedPartition *target, bool
 	dedup_reader_close(&reader);
 	if (duplicate)
 		return owner.message_id;
-	return add_message(target, now_ms(), raw, headers, payload, size, &key_hash);
-}
-
-/* What is pushed after the flush has begun is written at once: nothing would come after it. */
-void
-write_through()
-{
-	if (transaction_flushing())
-		flush_pushes();
+	return push_message(target, push_ms(), raw, headers, payload, size, &key_hash);
 }
 
 } // namespace
@@ -203,10 +120,10 @@ queen_push(PG_FUNCTION_ARGS)
 		raise_null_argument("message");
 	refuse_unsupported(fcinfo, 5, 6);
 	headers = headers_argument(fcinfo, 3);
-	target = target_of(fcinfo, 0, 2);
+	target = target_argument(fcinfo);
 	message = PG_GETARG_JSONB_P(1);
 	id = add_single(fcinfo, 4, target, false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
-	write_through();
+	push_write_through();
 	return uuid_to_datum(id);
 }
 
@@ -224,10 +141,10 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 		raise_null_argument("payload");
 	refuse_unsupported(fcinfo, 5, 6);
 	headers = headers_argument(fcinfo, 3);
-	target = target_of(fcinfo, 0, 2);
+	target = target_argument(fcinfo);
 	payload = PG_GETARG_BYTEA_PP(1);
 	id = add_single(fcinfo, 4, target, true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
-	write_through();
+	push_write_through();
 	return uuid_to_datum(id);
 }
 
@@ -355,7 +272,7 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	DedupReader reader;
 	bool one_each;
 	uint32 count;
-	const uint64 ms = now_ms(); /* the clock is asked once for all of them */
+	const uint64 ms = push_ms(); /* the clock is asked once for all of them */
 
 	guard_push("queen.push_batch()");
 	if (PG_ARGISNULL(1))
@@ -367,7 +284,7 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	count = JB_ROOT_COUNT(messages);
 	headers = batch_headers_argument(fcinfo, 3, count, &one_each);
 	keys = batch_keys_argument(fcinfo, 4, count);
-	target = target_of(fcinfo, 0, 2);
+	target = target_argument(fcinfo);
 	if (keys != nullptr)
 		dedup_reader_open(&reader, &target->queue->tenant, target->queue->name, target->name);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
@@ -392,8 +309,8 @@ queen_push_batch(PG_FUNCTION_ARGS)
 		if (keyed)
 			key_hash = hash_of(key);
 		if (!keyed || !is_duplicate(&reader, target, key, &key_hash, &owner))
-			owner.message_id = add_message(target, ms, false, message_headers, message.data(), message.size(),
-										   keyed ? &key_hash : nullptr);
+			owner.message_id = push_message(target, ms, false, message_headers, message.data(), message.size(),
+											keyed ? &key_hash : nullptr);
 		values[0] = UUIDPGetDatum((const pg_uuid_t *) owner.message_id.bytes);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		MemoryContextSwitchTo(caller);
@@ -402,7 +319,7 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	}
 	if (keys != nullptr)
 		dedup_reader_close(&reader);
-	write_through();
+	push_write_through();
 	return (Datum) 0;
 }
 

@@ -129,23 +129,25 @@ step(Relation table, IndexScan *scan)
 
 } // namespace
 
-void
-retired_group_file(const QueueRow *queue, const GroupRow *group)
+bool
+retired_group_file(int64 log_id, int64 group_id)
 {
 	Relation table = open_table(Table::log_retired_groups, RowExclusiveLock);
 	TableWriter writer;
 	Datum values[retired_cols] = {};
 	bool nulls[retired_cols] = {};
+	bool filed;
 
-	values[col_group_id] = Int64GetDatum(group->group_id);
-	values[col_log_id] = Int64GetDatum(queue->log_id);
+	values[col_group_id] = Int64GetDatum(group_id);
+	values[col_log_id] = Int64GetDatum(log_id);
 	values[col_retired_at] = TimestampTzGetDatum(GetCurrentTimestamp());
 	nulls[col_next_partition] = true;
-	table_writer_open(&writer, table, retired_cols, false);
-	table_writer_insert(&writer, values, nulls);
+	table_writer_open(&writer, table, retired_cols, true);
+	filed = table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);
 	table_close(table, NoLock);
 	CommandCounterIncrement();
+	return filed;
 }
 
 bool

@@ -10,8 +10,8 @@
 namespace queen
 {
 
-/* The group's row was deleted: file it for the deletion of its cursors. */
-void retired_group_file(const QueueRow *queue, const GroupRow *group);
+/* The group's row was deleted: file it for the deletion of its cursors. False when it is filed already. */
+bool retired_group_file(int64 log_id, int64 group_id);
 
 /*
  * Delete the cursors of one retired group in up to 1,000 partitions, and the group's filing with the last of them. False

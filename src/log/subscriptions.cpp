@@ -158,7 +158,7 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 	queue_table_close(&queues);
 	found = group_delete(queue.queue_id, group_name, &group);
 	if (found)
-		retired_group_file(&queue, &group);
+		(void) retired_group_file(queue.log_id, group.group_id);
 	return BoolGetDatum(found);
 }
 

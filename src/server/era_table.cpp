@@ -268,6 +268,22 @@ era_delete(EraHandle *handle)
 	UnregisterSnapshot(snapshot);
 }
 
+bool
+era_forget_identity(EraHandle *handle)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+	bool gone;
+
+	open_identity_scan(handle, &scan, snapshot);
+	gone = index_scan_next(&scan, ForwardScanDirection) &&
+		   delete_row_unless_locked(handle->identity, &scan.slot->tts_tid, snapshot);
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	CommandCounterIncrement();
+	return gone;
+}
+
 void
 era_insert_state(EraHandle *handle)
 {

@@ -110,6 +110,12 @@ bool era_each_version(EraHandle *handle, std::initializer_list<int64> keys, void
  */
 void era_delete(EraHandle *handle);
 
+/*
+ * Repair: delete the identity of the thing that the last seek found stale, which has no state in a newer snapshot either.
+ * False, at once, when another transaction is or was at it.
+ */
+bool era_forget_identity(EraHandle *handle);
+
 /* Insert handle->values and nulls as the first state of what era_birth began (keys, era and changes are filled in). */
 void era_insert_state(EraHandle *handle);
 

@@ -284,13 +284,25 @@ delete_row(Relation table, ItemPointer tid)
 	CommandCounterIncrement();
 }
 
-bool
-delete_row_unless_locked(Relation table, ItemPointer tid, Snapshot snapshot)
+static bool
+try_delete(Relation table, ItemPointer tid, Snapshot snapshot, bool wait)
 {
 	TM_FailureData failure;
 
-	return table_tuple_delete(table, tid, GetCurrentCommandId(true), snapshot, InvalidSnapshot, false, &failure,
+	return table_tuple_delete(table, tid, GetCurrentCommandId(true), snapshot, InvalidSnapshot, wait, &failure,
 							  false) == TM_Ok;
+}
+
+bool
+delete_row_unless_locked(Relation table, ItemPointer tid, Snapshot snapshot)
+{
+	return try_delete(table, tid, snapshot, false);
+}
+
+bool
+delete_row_unless_changed(Relation table, ItemPointer tid, Snapshot snapshot)
+{
+	return try_delete(table, tid, snapshot, true);
 }
 
 TM_Result

@@ -122,6 +122,9 @@ void delete_row(Relation table, ItemPointer tid);
 /* Delete the row version at tid, found with snapshot. False, at once, when another transaction is or was at it. */
 bool delete_row_unless_locked(Relation table, ItemPointer tid, Snapshot snapshot);
 
+/* The same, but wait for whoever is at the row. False when it was deleted or replaced. */
+bool delete_row_unless_changed(Relation table, ItemPointer tid, Snapshot snapshot);
+
 /* Lock the row version at tid, found with snapshot, FOR UPDATE unless said otherwise. Waits only when asked to. */
 TM_Result lock_row(Relation table, ItemPointer tid, Snapshot snapshot, bool wait,
 				   LockTupleMode mode = LockTupleExclusive);

@@ -39,7 +39,12 @@ INSERT INTO calls VALUES
 	(27, 'grant_admin', ARRAY['''pg_monitor'''], '{role}'),
 	(28, 'revoke_producer', ARRAY['''pg_monitor'''], '{role}'),
 	(29, 'revoke_consumer', ARRAY['''pg_monitor'''], '{role}'),
-	(30, 'revoke_admin', ARRAY['''pg_monitor'''], '{role}');
+	(30, 'revoke_admin', ARRAY['''pg_monitor'''], '{role}'),
+	(31, 'list_dead', ARRAY['''bad''', '''default''', '0', '1'], '{queue,consumer_group,after_id,max_rows}'),
+	(32, 'purge_dead', ARRAY['''bad''', '''default''', '''{1}''', 'now()'], '{queue,consumer_group,dead_ids,before}'),
+	(33, 'redrive', ARRAY['''bad''', '''default''', '''{1}''', '1'], '{queue,consumer_group,dead_ids,max_rows}'),
+	(34, 'find', ARRAY['''bad''', '''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''p'''], '{queue,message_id,partition}'),
+	(35, 'verify', ARRAY['false'], '{repair}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0
 	AND proname NOT IN (SELECT function FROM calls);
@@ -64,7 +69,10 @@ SELECT function, names[i] AS is_null, rolled_back(with_null(c, i)) AS answer FRO
 SELECT function, rolled_back(format('SELECT queen.%s(%s)', function, array_to_string(array_fill('NULL'::text, ARRAY[cardinality(arguments)]), ', '))) AS all_null FROM calls ORDER BY n;
 SELECT attempts(
 	'SELECT queen.ack_all(ARRAY[NULL]::uuid[])',
-	'SELECT queen.ack_all(ARRAY[lease(), NULL])');
+	'SELECT queen.ack_all(ARRAY[lease(), NULL])',
+	$$SELECT queen.purge_dead('bad', dead_ids => '{1,NULL}')$$,
+	$$SELECT queen.redrive('bad', dead_ids => '{NULL}')$$,
+	$$SELECT queen.redrive('bad', dead_ids => '{{1,2},{3,NULL}}')$$);
 
 -- Roles: the name as it is, of a role that is there.
 SELECT attempts(
@@ -108,12 +116,21 @@ CREATE FUNCTION named(what text, name text) RETURNS text LANGUAGE sql AS $$
 		WHEN 'queue of list_groups' THEN format('SELECT queen.list_groups(%L)', name)
 		WHEN 'queue of lag' THEN format('SELECT queen.lag(%L, ''default'')', name)
 		WHEN 'group of lag' THEN format('SELECT queen.lag(''bad'', %L)', name)
+		WHEN 'queue of list_dead' THEN format('SELECT queen.list_dead(%L)', name)
+		WHEN 'group of list_dead' THEN format('SELECT queen.list_dead(''bad'', %L)', name)
+		WHEN 'queue of purge_dead' THEN format('SELECT queen.purge_dead(%L)', name)
+		WHEN 'group of purge_dead' THEN format('SELECT queen.purge_dead(''bad'', %L)', name)
+		WHEN 'queue of redrive' THEN format('SELECT queen.redrive(%L)', name)
+		WHEN 'group of redrive' THEN format('SELECT queen.redrive(''bad'', %L)', name)
+		WHEN 'queue of find' THEN format('SELECT queen.find(%L, ''01a22a47-f93b-72a8-9510-e48d22f938ee'')', name)
+		WHEN 'partition of find' THEN format('SELECT queen.find(''bad'', ''01a22a47-f93b-72a8-9510-e48d22f938ee'', %L)', name)
 	END
 $$;
 CREATE TABLE whats AS SELECT * FROM unnest(ARRAY['queue', 'partition', 'consumer_group', 'partition of pop', 'partition of peek', 'queue of create_queue', 'queue of configure',
 	'queue of pop', 'queue of peek', 'queue of push_batch', 'queue of push_bytes', 'queue of subscribe', 'group of subscribe', 'queue of unsubscribe',
 	'group of unsubscribe', 'queue of seek', 'group of seek', 'partition of seek', 'partition of seek_to_time', 'partition of seek_to_end', 'queue of pause',
-	'group of pause', 'group of resume', 'queue of list_groups', 'queue of lag', 'group of lag']) WITH ORDINALITY u(what, n);
+	'group of pause', 'group of resume', 'queue of list_groups', 'queue of lag', 'group of lag', 'queue of list_dead', 'group of list_dead',
+	'queue of purge_dead', 'group of purge_dead', 'queue of redrive', 'group of redrive', 'queue of find', 'partition of find']) WITH ORDINALITY u(what, n);
 SELECT what, attempt(named(what, '')) AS answer FROM whats ORDER BY n;
 SELECT what, attempt(named(what, repeat('x', 256))) AS answer FROM whats ORDER BY n;
 SELECT what, attempt(named(what, E'tab\there')) AS answer FROM whats ORDER BY n;
@@ -145,6 +162,11 @@ SELECT attempts(
 	$$SELECT queen.peek('bad', max_messages => 100001)$$,
 	$$SELECT queen.peek('bad', from_offset => -1)$$,
 	$$SELECT queen.peek('bad', from_offset => -9223372036854775808)$$,
+	$$SELECT queen.list_dead('bad', max_rows => 0)$$,
+	$$SELECT queen.list_dead('bad', max_rows => 100001)$$,
+	$$SELECT queen.redrive('bad', max_rows => 0)$$,
+	$$SELECT queen.redrive('bad', max_rows => -1)$$,
+	$$SELECT queen.redrive('bad', max_rows => 100001)$$,
 	$$SELECT queen.seek('bad', 'default', -1)$$,
 	$$SELECT queen.seek('bad', 'default', -9223372036854775808)$$);
 
@@ -178,7 +200,11 @@ SELECT attempts(
 	$$SELECT queen.resume('bad', 'unknown')$$,
 	$$SELECT queen.list_groups('bad unknown')$$,
 	$$SELECT queen.lag('bad unknown', 'default')$$,
-	$$SELECT queen.lag('bad', 'unknown')$$);
+	$$SELECT queen.lag('bad', 'unknown')$$,
+	$$SELECT queen.list_dead('bad unknown')$$,
+	$$SELECT queen.purge_dead('bad unknown')$$,
+	$$SELECT queen.redrive('bad unknown')$$,
+	$$SELECT queen.find('bad unknown', '01a22a47-f93b-72a8-9510-e48d22f938ee')$$);
 SELECT queen.unsubscribe('bad', 'unknown');
 
 -- Intervals.

@@ -1,0 +1,160 @@
+-- Do the tables agree? One statement, so that all of it is seen by one snapshot: whatever runs beside it, what the
+-- extension commits together is seen together. It knows nothing of the C++ code's way to the rows: tables, not indexes.
+
+CREATE FUNCTION queen.verify_segments(boolean)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_verify_segments';
+COMMENT ON FUNCTION queen.verify_segments(boolean) IS 'Part of queen.verify(): segments that do not decode.';
+
+CREATE FUNCTION queen.verify_mend(text, bigint, bigint)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_verify_mend';
+COMMENT ON FUNCTION queen.verify_mend(text, bigint, bigint) IS 'Part of queen.verify(): one repair.';
+
+CREATE FUNCTION queen.verify(repair boolean DEFAULT false, OUT item text, OUT object text, OUT problem text, OUT repaired boolean)
+RETURNS SETOF record LANGUAGE SQL VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+WITH
+-- logs and partitions that are in use; what a filing in log_dropped names is being deleted in pieces, and may be half there
+live_logs AS (
+	SELECT log_id, queue_id FROM queen.queues),
+live AS (
+	SELECT p.partition_id, p.log_id, l.queue_id FROM queen.log_partitions p JOIN live_logs l USING (log_id)),
+explained AS (
+	SELECT partition_id FROM live
+	UNION
+	SELECT p.partition_id FROM queen.log_partitions p JOIN queen.log_dropped d USING (log_id)
+	UNION
+	SELECT partition_id FROM queen.log_dropped WHERE partition_id IS NOT NULL),
+spans AS (
+	SELECT partition_id, base_offset, end_offset, created_at,
+		lag(end_offset) OVER w AS end_before, lag(created_at) OVER w AS created_before
+	FROM queen.log_segments WINDOW w AS (PARTITION BY partition_id ORDER BY base_offset, end_offset)),
+ends AS (
+	SELECT l.partition_id, s.first_offset, s.first_at, t.log_start, t.last_created_at,
+		greatest(s.last_offset, t.log_start - 1, -1) AS last_offset
+	FROM live l
+	LEFT JOIN (
+		SELECT partition_id, min(base_offset) AS first_offset, max(end_offset) AS last_offset, min(created_at) AS first_at
+		FROM queen.log_segments GROUP BY partition_id) s USING (partition_id)
+	LEFT JOIN queen.log_starts t USING (partition_id)),
+used AS (
+	SELECT partition_id, 'log_segments' AS in_table, count(*) AS n FROM queen.log_segments GROUP BY partition_id
+	UNION ALL
+	SELECT partition_id, 'log_txns', count(*) FROM queen.log_txns GROUP BY partition_id
+	UNION ALL
+	SELECT partition_id, 'log_starts', count(*) FROM queen.log_starts GROUP BY partition_id
+	UNION ALL
+	SELECT partition_id, 'log_consumers', count(*) FROM queen.log_consumers GROUP BY partition_id
+	UNION ALL
+	SELECT partition_id, 'log_cursors', count(*) FROM queen.log_cursors GROUP BY partition_id
+	UNION ALL
+	SELECT partition_id, 'log_partitions', count(*) FROM queen.log_partitions GROUP BY partition_id),
+states AS (
+	SELECT partition_id, group_id, count(*) AS n FROM queen.log_cursors GROUP BY partition_id, group_id),
+problems (item, object, problem, mend, first_id, second_id) AS (
+	-- queues
+	SELECT 'queue', format('queue "%s" of tenant %s', name, tenant),
+		format('is there %s times: ids %s', count(*), string_agg(queue_id::text, ', ' ORDER BY queue_id)), NULL, NULL::bigint, NULL::bigint
+	FROM queen.queues GROUP BY tenant, name HAVING count(*) > 1
+	UNION ALL
+	SELECT 'queue', format('log %s', log_id),
+		format('belongs to %s queues: ids %s', count(*), string_agg(queue_id::text, ', ' ORDER BY queue_id)), NULL, NULL, NULL
+	FROM queen.queues GROUP BY log_id HAVING count(*) > 1
+	UNION ALL
+	SELECT 'queue', format('queue %s', l.queue_id), 'its log is filed in log_dropped, and queen.maintain() deletes it', NULL, NULL, NULL
+	FROM live_logs l WHERE l.log_id IN (SELECT d.log_id FROM queen.log_dropped d)
+	UNION ALL
+	-- partitions
+	SELECT 'partition', format('partition "%s" of log %s', name, log_id),
+		format('is there %s times: ids %s', count(*), string_agg(partition_id::text, ', ' ORDER BY partition_id)), NULL, NULL, NULL
+	FROM queen.log_partitions GROUP BY log_id, name HAVING count(*) > 1
+	UNION ALL
+	SELECT 'partition', format('partition %s', l.partition_id), 'is filed in log_dropped, and queen.maintain() deletes it', NULL, NULL, NULL
+	FROM live l WHERE l.partition_id IN (SELECT d.partition_id FROM queen.log_dropped d)
+	UNION ALL
+	SELECT 'partition', format('partition %s', u.partition_id),
+		format('no queue has it, and it has rows in %s', string_agg(format('%s (%s)', u.in_table, u.n), ', ' ORDER BY u.in_table COLLATE "C")),
+		CASE WHEN bool_and(u.in_table <> 'log_segments') THEN 'partition' END, u.partition_id, 0
+	FROM used u WHERE u.partition_id NOT IN (SELECT e.partition_id FROM explained e) GROUP BY u.partition_id
+	UNION ALL
+	-- segments
+	SELECT 'segment', format('partition %s, offset %s', partition_id, base_offset),
+		CASE
+			WHEN base_offset < 0 OR end_offset < base_offset THEN format('ends at %s', end_offset)
+			WHEN base_offset <= end_before THEN format('overlaps the one before, which ends at %s', end_before)
+			ELSE format('is of %s, the one before of %s', created_at, created_before)
+		END, NULL, NULL, NULL
+	FROM spans WHERE base_offset < 0 OR end_offset < base_offset OR base_offset <= end_before OR created_at < created_before
+	UNION ALL
+	SELECT 'segment', format('partition %s, offset %s', s.partition_id, s.base_offset), s.problem, NULL, NULL, NULL
+	FROM queen.verify_segments(verify.repair) AS s(partition_id bigint, base_offset bigint, problem text)
+	UNION ALL
+	-- beginnings
+	SELECT 'start', format('partition %s', partition_id),
+		CASE
+			WHEN log_start = 9223372036854775807 THEN 'is marked as deleted in log_starts'
+			WHEN first_offset < log_start THEN format('has a segment at offset %s, and begins at %s', first_offset, log_start)
+			WHEN first_at < last_created_at THEN format('has a segment of %s, and deleted ones of %s', first_at, last_created_at)
+			ELSE format('begins at %s', log_start)
+		END, NULL, NULL, NULL
+	FROM ends WHERE log_start = 9223372036854775807 OR first_offset < log_start OR first_at < last_created_at OR log_start < 0
+	UNION ALL
+	-- groups
+	SELECT 'group', format('consumer group "%s" of queue %s', name, queue_id),
+		format('is there %s times: ids %s', count(*), string_agg(group_id::text, ', ' ORDER BY group_id)), NULL, NULL, NULL
+	FROM queen.log_groups GROUP BY queue_id, name HAVING count(*) > 1
+	UNION ALL
+	SELECT 'group', format('queue %s', g.queue_id), format('is not there, and has %s consumer groups', count(*)), 'groups', g.queue_id, 0
+	FROM queen.log_groups g
+	WHERE g.queue_id NOT IN (SELECT l.queue_id FROM live_logs l)
+		AND NOT EXISTS (SELECT FROM queen.log_dropped d WHERE d.queue_id = g.queue_id)
+	GROUP BY g.queue_id
+	UNION ALL
+	SELECT 'group', format('consumer group %s', g.group_id), 'has another tenant than its queue', NULL, NULL, NULL
+	FROM queen.log_groups g JOIN queen.queues q USING (queue_id) WHERE g.tenant <> q.tenant
+	UNION ALL
+	SELECT 'group', format('consumer group %s', g.group_id), 'is filed in log_retired_groups, and queen.maintain() deletes its positions', NULL, NULL, NULL
+	FROM queen.log_groups g JOIN queen.log_retired_groups r USING (group_id)
+	UNION ALL
+	SELECT 'group', format('consumer group %s', s.group_id), format('is not there, and has positions in %s partitions', count(*)),
+		'cursors', s.group_id, l.log_id
+	FROM states s JOIN live l USING (partition_id)
+	WHERE s.group_id NOT IN (SELECT g.group_id FROM queen.log_groups g UNION ALL SELECT r.group_id FROM queen.log_retired_groups r)
+	GROUP BY s.group_id, l.log_id
+	UNION ALL
+	-- positions
+	SELECT 'cursor', format('consumer group %s in partition %s', group_id, l.partition_id),
+		CASE
+			WHEN s.n IS NULL THEN 'has no state: it gets nothing; repaired, it begins where the group does'
+			WHEN i.created_at IS NULL THEN 'has no identity'
+			ELSE format('has %s states', s.n)
+		END, CASE WHEN s.n IS NULL OR i.created_at IS NULL THEN 'cursor' END, l.partition_id, group_id
+	FROM queen.log_consumers i FULL JOIN states s USING (partition_id, group_id) JOIN live l USING (partition_id)
+	WHERE s.n IS NULL OR i.created_at IS NULL OR s.n > 1
+	UNION ALL
+	SELECT 'cursor', format('consumer group %s in partition %s', c.group_id, c.partition_id),
+		CASE
+			WHEN c.era <> c.changes / 16 THEN format('is in era %s after %s changes', c.era, c.changes)
+			WHEN c.committed NOT BETWEEN -1 AND e.last_offset THEN format('stands at %s, and the log ends at %s', c.committed, e.last_offset)
+			WHEN num_nulls(c.batch_end, c.batch_count, c.lease, c.lease_until) NOT IN (0, 4) THEN 'has half a lease'
+			WHEN c.batch_end NOT BETWEEN c.committed + 1 AND e.last_offset OR c.batch_count NOT BETWEEN 1 AND c.batch_end - c.committed
+				THEN format('has a lease of %s messages up to %s, stands at %s, and the log ends at %s', c.batch_count, c.batch_end, c.committed, e.last_offset)
+			ELSE format('has counted %s deliveries', c.attempts)
+		END, NULL, NULL, NULL
+	FROM queen.log_cursors c JOIN ends e USING (partition_id)
+	WHERE c.era <> c.changes / 16 OR c.committed NOT BETWEEN -1 AND e.last_offset
+		OR num_nulls(c.batch_end, c.batch_count, c.lease, c.lease_until) NOT IN (0, 4)
+		OR c.batch_end NOT BETWEEN c.committed + 1 AND e.last_offset OR c.batch_count NOT BETWEEN 1 AND c.batch_end - c.committed
+		OR c.attempts < 0
+	UNION ALL
+	-- dead letters
+	SELECT 'dead letters', format('queue %s ("%s" of tenant %s)', d.queue_id, d.queue, d.tenant),
+		format('is not there, and has %s dead letters', count(*)), NULL, NULL, NULL
+	FROM queen.dead_letters d
+	WHERE NOT EXISTS (SELECT FROM queen.queues q WHERE q.queue_id = d.queue_id AND q.tenant = d.tenant)
+		AND NOT EXISTS (SELECT FROM queen.log_dropped f WHERE f.queue_id = d.queue_id)
+	GROUP BY d.queue_id, d.queue, d.tenant)
+SELECT p.item, p.object, p.problem,
+	CASE WHEN verify.repair AND p.mend IS NOT NULL THEN queen.verify_mend(p.mend, p.first_id, p.second_id) ELSE false END
+FROM problems p
+$$;
+COMMENT ON FUNCTION queen.verify(boolean) IS
+'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, and a position that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';

@@ -1,0 +1,29 @@
+/*
+ * push_message.h: one message into the push buffer: what all ways to push share.
+ *
+ * All of these raise. The caller has asked guard_push whether the transaction may push at all.
+ */
+#ifndef QUEEN_LOG_PUSH_MESSAGE_H
+#define QUEEN_LOG_PUSH_MESSAGE_H
+
+#include "log/push_buffer.h"
+
+namespace queen
+{
+
+/* The time for a message's id: Unix time in milliseconds. */
+uint64 push_ms();
+
+/* The buffered partition of the session's tenant. 42704 when its queue is not there and queen.auto_create is off. */
+BufferedPartition *push_target(Name queue, Name partition);
+
+/* Buffer a message under a new id; 54000 when it is too large. headers and key_hash (of its dedup_key) may be null. */
+core::Uuid push_message(BufferedPartition *target, uint64 ms, bool raw, const Jsonb *headers, const void *payload,
+						Size size, const core::Uuid *key_hash);
+
+/* To be called after the pushes: once the flush has begun, what is pushed is written at once, for nothing comes after. */
+void push_write_through();
+
+} // namespace queen
+
+#endif
