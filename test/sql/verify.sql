@@ -16,8 +16,8 @@ CREATE VIEW mine AS SELECT q.queue_id AS q, q.log_id AS l, q.partition_id AS p, 
 
 -- Names instead of ids.
 CREATE FUNCTION named(what text) RETURNS text LANGUAGE sql AS $$
-	SELECT regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(what,
-		'\mgroup ' || g.group_id || '\M', 'group G'), '\mpartition ' || p.partition_id || '\M', 'partition P'), '\m(queue|ids) ' || q.queue_id || '\M', '\1 Q'), 'ids ' || v.group_id || ', ', 'ids G, '), 'ids ' || v.partition_id || ', ', 'ids P, '),
+	SELECT regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(regexp_replace(what,
+		'\mgroup ' || g.group_id || '\M', 'group G'), '\mpartition ' || p.partition_id || '\M', 'partition P'), '\mqueue ' || q.queue_id || '\M', 'queue Q'), '\mids \d+, ', 'ids I, '),
 		'\mlog ' || q.log_id || '\M', 'log L'), '\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?[^,]*', '<time>', 'g')
 	FROM verified v, queen.queues q, queen.log_partitions p, queen.log_groups g
 	WHERE q.queue_id = v.queue_id AND p.partition_id = v.partition_id AND g.group_id = v.group_id

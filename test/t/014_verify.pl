@@ -35,6 +35,7 @@ $sql->(q{
 		-- invalid_parameter_value: retention has deleted what was under the lease
 		WHEN SQLSTATE 'QN001' OR undefined_object OR invalid_parameter_value THEN NULL;
 	END $$;
+	SELECT queen.create_queue('brief', options => '{"retention": 0}');
 	CREATE FUNCTION change(q text, what int) RETURNS void LANGUAGE plpgsql AS $$
 	BEGIN
 		CASE what
@@ -74,6 +75,11 @@ BEGIN;
 SELECT queen.push('q' || :q, '1', 'p' || :p);
 SELECT queen_test_fail_at_commit() WHERE random() < 0.5;
 ROLLBACK;
+});
+# partitions that are used once: they expire
+my $brief = load($node, "-c 1 -j 1 -T $seconds -R 50", 'brief' => q{
+\set p random(1, 1000000)
+SELECT queen.push('brief', '1', 'p' || :p);
 });
 my $consume = load($node, "-c 3 -j 1 -T $seconds", 'consume' => q{
 \set q random(1, 3)
@@ -122,6 +128,7 @@ for (my $end = time + $seconds - 2; time < $end; sleep 1)
 	$sql->(q{SELECT queen.push('still', '0')});
 }
 finish_load($push, 'pushers');
+finish_load($brief, 'partitions that are used once');
 finish_load($consume, 'consumers');
 finish_load($change, 'those who drop, purge, unsubscribe, redrive, configure');
 finish_load($maintain, 'maintenance');
@@ -130,6 +137,7 @@ is($sql->('SELECT * FROM found LIMIT 10'), '', 'nothing is found that is not so'
 cmp_ok($sql->('SELECT count(*) FROM looks'), '>', 10, 'and it looked often');
 is($sql->('SELECT count(DISTINCT what) FROM answers'), '12', 'everything was done');
 cmp_ok($prepared, '>', 0, 'also beside a prepared push');
+cmp_ok($sql->('SELECT count(partition_id) FROM queen.log_dropped'), '>', 0, 'and partitions that have expired');
 
 # What is left is as good.
 $sql->('CALL queen.maintain()');
