@@ -64,6 +64,33 @@ foreach my $refused ("queen.push('new', '1')", "queen.push('q', '1', partition =
 is($sql->(q{SELECT count(*) FROM pg_prepared_xacts}), '0', 'none is left');
 is($sql->(q{SELECT count(*) FROM queen.queues}) . $sql->(q{SELECT count(*) FROM queen.log_partitions}), '11', 'nothing was born');
 
+# ---- deletion stops at a prepared push, and a drop waits for it ----
+
+my $log = q{SELECT coalesce(min(log_start)::text, 'none') || ' ' || coalesce(string_agg(base_offset || '', ',' ORDER BY base_offset), 'empty') FROM queen.log_partitions LEFT JOIN queen.log_starts USING (partition_id) LEFT JOIN queen.log_segments USING (partition_id) WHERE name = 'short'};
+$sql->(q{SELECT queen.create_queue('r', options => '{"retention": 0}'); SELECT queen.push('r', '0', partition => 'short')});
+$sql->(q{BEGIN; SELECT queen.push('r', '1', partition => 'short'); PREPARE TRANSACTION 'held'; SELECT queen.push('r', '2', partition => 'short')});
+$sql->('CALL queen.maintain()');
+# the prepared one, at 1, is not to be seen yet
+is($sql->($log), '1 2', 'what lies before a prepared push goes, what lies behind it stays');
+$sql->("COMMIT PREPARED 'held'");
+is($sql->(q{SELECT string_agg(message::text, ' ') FROM queen.peek('r', 'short')}), '1 2', 'and is read');
+$sql->('CALL queen.maintain()');
+is($sql->($log), '3 empty', 'then they go');
+$sql->(q{BEGIN; SELECT queen.push('r', '3', partition => 'short'); PREPARE TRANSACTION 'held'});
+foreach my $function ('purge_queue', 'drop_queue')
+{
+	my $waiting = background($node);
+	$waiting->query_until(qr/begun/, "\\echo begun\nSELECT queen.$function('r');\n");
+	wait_for_sql($node, "SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%$function%' AND wait_event = 'transactionid' AND pid <> pg_backend_pid()", 'waiting for the prepared push');
+	$sql->("COMMIT PREPARED 'held'");
+	$waiting->quit;
+	is($sql->(q{SELECT count(*) FROM queen.peek('r', 'short')}), '0', "$function waits for it and takes it along") if $function eq 'purge_queue';
+	$sql->(q{SELECT queen.push('r', '4', partition => 'short'); BEGIN; SELECT queen.push('r', '5', partition => 'short'); PREPARE TRANSACTION 'held'}) if $function eq 'purge_queue';
+}
+is($sql->(q{SELECT count(*) FROM queen.list_queues() WHERE queue = 'r'}), '0', 'drop_queue waits for it, too');
+$sql->('CALL queen.maintain()');
+is($sql->(q{SELECT count(*) FROM queen.log_partitions WHERE name = 'short'}) . $sql->('SELECT count(*) FROM queen.log_dropped'), '00', 'and nothing is left');
+
 # ---- a standby is promoted while pushes are prepared and leases run ----
 
 $sql->(q{SELECT queen.push_batch('q', '[8, 9]'); SELECT queen.pop('q', 'late', 7, auto_ack => true)});
