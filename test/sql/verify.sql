@@ -122,6 +122,10 @@ DELETE FROM queen.log_partitions USING mine WHERE partition_id = p;
 SELECT problem, repaired FROM queen.verify(true) v WHERE (item, object) NOT IN (SELECT * FROM before);
 SELECT log_start = 9223372036854775807 AS marked FROM queen.log_starts JOIN mine ON partition_id = p;
 ROLLBACK;
+-- A repair looks again: what is there by now is left alone.
+SELECT queen.verify_mend('partition', p, 0) AS partition_with_messages, queen.verify_mend('groups', q, 0) AS groups_of_a_queue,
+	(SELECT count(*) FROM queen.log_dropped d WHERE d.partition_id = p) AS filed, (SELECT count(*) FROM queen.log_groups WHERE queue_id = q) AS groups FROM mine;
+SELECT attempts('SELECT queen.verify_mend(NULL, 1, 1)', 'SELECT queen.verify_mend(''cursors'', NULL, 1)');
 -- Everything else in order: what queues that are dropped, purged and cleaned up leave is explained.
 SELECT queen.unsubscribe('verify', 'default'), queen.purge_queue('verify');
 SELECT count(queen.push('verify', to_jsonb(i), 'p')) FROM generate_series(0, 4) i;
