@@ -119,23 +119,16 @@ appender_close(Appender *appender)
 }
 
 /*
- * Whoever drops or purges a queue first marks its row, then takes each partition's lock, which makes shared memory forget
- * the tail, and waits for the transactions that it finds there. So where there is a tail nobody has come by since it was
- * noted; whoever comes later will find us. Otherwise the row says whether somebody has.
+ * Whoever drops or purges a queue first marks its row, then takes the lock of each partition that is there or being born,
+ * which makes shared memory forget the tail, and waits for the transactions that it finds there. So where there is a tail
+ * nobody has come by since it was noted; whoever comes later will find us. Otherwise the row says whether somebody has.
  */
-static Append
-look_for_drop(Appender *appender, const FlushTarget *target, bool known, TransactionId *changer)
+static LogState
+look_for_drop(Appender *appender, const FlushTarget *target, const Tail *tail, TransactionId *changer)
 {
-	switch (queue_log_state(&appender->queues, target->queue_id, target->log_id, changer))
-	{
-		case LogState::alive:
-			return Append::done;
-		case LogState::changing:
-			return known ? Append::done : Append::changing;
-		case LogState::gone:
-			break;
-	}
-	return Append::gone;
+	if (tail->base == log_start_deleted)
+		return LogState::gone;
+	return queue_log_state(&appender->queues, target->queue_id, target->log_id, changer);
 }
 
 Append
@@ -144,7 +137,8 @@ append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datu
 {
 	const Oid tables = RelationGetRelid(appender->segments);
 	const int64 partition_id = target->partition_id;
-	Append result = Append::done;
+	LogState log = LogState::alive;
+	Append result = Append::gone;
 	Tail tail;
 
 	/* the transaction id is taken before the lock: less to do under it */
@@ -158,9 +152,11 @@ append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datu
 			open_search(appender);
 		tail = search_newest(appender, partition_id);
 		raise_to_log_start(appender, partition_id, &tail);
-		result = tail.base == log_start_deleted ? Append::gone : look_for_drop(appender, target, known, changer);
+		log = look_for_drop(appender, target, &tail, changer);
 	}
-	if (result == Append::done)
+	if (log == LogState::changing && !known)
+		result = Append::changing;
+	else if (log != LogState::gone)
 	{
 		Datum values[segment_cols];
 		bool nulls[segment_cols] = {};
@@ -175,7 +171,10 @@ append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datu
 		table_writer_insert(&appender->writer, values, nulls);
 		/* when this fails half-way, the row is never seen, and the tail is what it was */
 		tail.base += count;
-		tail_put(tables, partition_id, &tail);
+		/* whoever drops the queue waits for us, but may have been here: those who come after must look, too */
+		if (log == LogState::alive)
+			tail_put(tables, partition_id, &tail);
+		result = Append::done;
 	}
 	partition_unlock(partition_id);
 	return result;

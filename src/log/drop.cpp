@@ -67,18 +67,20 @@ find_writers(const SegmentTable *segments, int64 partition_id, Writers *writers)
 
 /*
  * The queue's row says that the log is gone, to whoever looks dirty; pushes do, under the lock of the first partition that
- * they write to. So after a look under each partition's lock those that came before are known: wait for their ends.
+ * they write to. So after a look under each partition's lock those that came before are known: wait for their ends. The
+ * walk is dirty as well: a push may have written to a partition that its own transaction brings to life.
  */
 void
 wait_for_writers(const QueueRow *queue)
 {
-	Snapshot snapshot = register_latest_snapshot();
 	Writers writers = {(TransactionId *) palloc(sizeof(TransactionId) * 64), 0, 64};
+	SnapshotData dirty;
 	SegmentTable segments;
 	PartitionWalk walk;
 
+	InitDirtySnapshot(dirty);
 	segment_table_open(&segments);
-	partition_walk_open(&walk, queue->log_id, 0, snapshot);
+	partition_walk_open(&walk, queue->log_id, 0, &dirty);
 	while (const PartitionRow *partition = partition_walk_next(&walk))
 	{
 		if (!partition_lock(partition->partition_id))
@@ -91,7 +93,6 @@ wait_for_writers(const QueueRow *queue)
 	}
 	partition_walk_close(&walk);
 	segment_table_close(&segments);
-	UnregisterSnapshot(snapshot);
 	for (int i = 0; i < writers.count; i++)
 		XactLockTableWait(writers.xids[i], nullptr, nullptr, XLTW_None);
 }

@@ -155,10 +155,11 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 	queue_table_open(&queues, AccessShareLock);
 	if (!queue_find(&queues, setting_tenant(), queue_name, &queue))
 		raise_unknown_queue(queue_name);
-	queue_table_close(&queues);
 	found = group_delete(queue.queue_id, group_name, &group);
-	if (found)
+	/* a purge that was waited for has given the queue another log, and one that comes now waits for us */
+	if (found && queue_find_by_id(&queues, queue.queue_id, &queue))
 		(void) retired_group_file(queue.log_id, group.group_id);
+	queue_table_close(&queues);
 	return BoolGetDatum(found);
 }
 

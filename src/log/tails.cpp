@@ -1,8 +1,8 @@
 /*
  * tails.cpp: where partitions end, in shared memory. See tails.h.
  *
- * Never raises but in tails_init. Locks: a spinlock for a set of places, for the length of a copy. Runs in backends; memory is
- * laid out in the postmaster.
+ * Never raises but in tails_init. Locks: a spinlock for a set of places, for the length of a copy. Runs in backends, also of
+ * databases without the extension; memory is laid out in the postmaster.
  */
 #include "log/tails.h"
 
@@ -68,7 +68,39 @@ place_of(Set *set, Oid tables, int64 partition_id)
 	return nullptr;
 }
 
+/* Forget the tails of a database's tables; InvalidOid: of all its tables. */
+void
+forget_all(Oid database, Oid tables)
+{
+	for (uint32 i = 0; table != nullptr && i < sets; i++)
+	{
+		SpinLockAcquire(&table[i].lock);
+		for (Place &place : table[i].places)
+			if (place.database == database && (place.tables == tables || !OidIsValid(tables)))
+				place = {};
+		SpinLockRelease(&table[i].lock);
+	}
+}
+
+constinit object_access_hook_type next_access_hook = nullptr;
+
 } // namespace
+
+extern "C"
+{
+/*
+ * A database that is being created: one with the same oid may have been dropped (CREATE DATABASE … OID), with the same tables
+ * if both were copied from one template. Nobody is connected to it yet.
+ */
+static void
+queen_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
+{
+	if (next_access_hook != nullptr)
+		next_access_hook(access, class_id, object_id, sub_id, arg);
+	if (access == OAT_POST_CREATE && class_id == DatabaseRelationId)
+		forget_all(object_id, InvalidOid);
+}
+}
 
 void
 tails_init()
@@ -76,6 +108,11 @@ tails_init()
 	static constinit const SharedPart part = {"queen tails", sizeof(Set) * sets, lay_out, attach};
 
 	shared_memory_join(&part);
+	if (process_shared_preload_libraries_in_progress)
+	{
+		next_access_hook = object_access_hook;
+		object_access_hook = queen_object_access;
+	}
 }
 
 bool
@@ -140,14 +177,7 @@ tail_forget(Oid tables, int64 partition_id)
 void
 tails_forget_all(Oid tables)
 {
-	for (uint32 i = 0; table != nullptr && i < sets; i++)
-	{
-		SpinLockAcquire(&table[i].lock);
-		for (Place &place : table[i].places)
-			if (place.tables == tables && place.database == MyDatabaseId)
-				place = {};
-		SpinLockRelease(&table[i].lock);
-	}
+	forget_all(MyDatabaseId, tables);
 }
 
 } // namespace queen

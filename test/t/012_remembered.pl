@@ -59,6 +59,45 @@ $node->safe_psql('other', "SELECT queen.push('again', '2', 'p')");
 is($node->safe_psql('copy', "$bases ('again', 'p')"), '0 1', 'and a copy of it goes on by itself');
 is($node->safe_psql('other', "$bases ('again', 'p')"), '0 1', 'as does what it was copied from');
 
+# and one that is made with the oid of another, which had the same tables
+$sql->('CREATE DATABASE twin TEMPLATE other OID 100000');
+$node->safe_psql('twin', "SELECT queen.push('again', '3', 'p')");
+$sql->('DROP DATABASE twin');
+$node->safe_psql('other', "SELECT queen.push('again', to_jsonb(n), 'p') FROM generate_series(3, 5) n");
+$sql->('CREATE DATABASE twin TEMPLATE other OID 100000');
+$node->safe_psql('twin', "SELECT queen.push('again', '6', 'p')");
+is($node->safe_psql('twin', "$bases ('again', 'p')"), '0 1 2 5', 'a database with the oid of one that was dropped begins with nothing');
+
+# ---- a drop that has been at a partition, and whose row a writer that it waits for notes again ----
+
+my ($gate, $first, $second, $dropper, $late) = map { background($node) } 1 .. 5;
+my $lock = 'BEGIN; SELECT queen_test_lock_partition(partition_id) FROM queen.log_partitions WHERE name =';
+my $waiting = sub { wait_for_sql($node, "SELECT count(*) = $_[0] FROM pg_locks WHERE NOT granted", $_[1]) };
+$sql->('CREATE EXTENSION queen_test') unless $sql->("SELECT count(*) FROM pg_extension WHERE extname = 'queen_test'");
+# the drop goes by ids: a, b, ab; a push by names
+$sql->("SELECT queen.push('dropped', '0', '$_')") for qw(a b ab);
+$sql->("SELECT queen.push('later', '0', 'held')");
+$_->query("SET queen.flush_timeout = '60 s'") for $first, $dropper, $late;
+$second->query("$lock 'ab'");
+$gate->query('BEGIN; SELECT queen_test_close_gate()');
+$first->query("BEGIN; SELECT queen.push('dropped', '\"first\"', p) FROM unnest(ARRAY['a', 'ab', 'b']) p; NOTIFY gate");
+$first->query_until(qr/committing/, "\\echo committing\nCOMMIT;\n");
+$waiting->(1, 'the push at ab');
+$dropper->query_until(qr/dropping/, "\\echo dropping\nSELECT queen.drop_queue('dropped');\n");
+$waiting->(2, 'the drop at ab, behind b');
+$second->query('COMMIT');
+$waiting->(2, 'the push at the gate, the drop for it');
+$second->query("$lock 'held'");
+$late->query("BEGIN; SELECT queen.push('dropped', '\"late\"', 'b'); SELECT queen.push('later', '0', 'held')");
+$late->query_until(qr/committing/, "\\echo committing\nCOMMIT;\n");
+$waiting->(3, 'another push, for the drop or at held');
+$gate->query('COMMIT');
+$dropper->query('SELECT 1');
+$second->query('COMMIT');
+$late->query('SELECT 1');
+is($sql->("$bases ('dropped', 'b')"), '0', 'what commits after the drop is in the new queue');
+$_->quit for $gate, $first, $second, $dropper, $late;
+
 # ---- the server ----
 
 $node->stop('immediate');
