@@ -281,9 +281,8 @@ class Latecomer(AutoConsumer):
 
     def connected(self):
         self.group = None
-        # what a killed one has left; its backend may still be in a call, which would subscribe the group again
-        while self.rows("SELECT FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()", self.name) and not self.settings.stop.is_set():
-            time.sleep(0.01)
+        # what a killed one has left
+        self.alone()
         for (group,) in self.rows("SELECT consumer_group FROM queen.list_groups(%s) WHERE consumer_group LIKE 'late-%%'", self.queue):
             self.leave(group)
 

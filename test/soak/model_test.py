@@ -4,7 +4,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from model import INVARIANTS, Cursor, Event, Message, Partition, Violation
+from model import INVARIANTS, Cursor, Event, Message, Partition, Pauses, Violation
 
 failed = 0
 
@@ -122,9 +122,44 @@ expect(None, "a push dropped for the key's owner", lambda: keyed(message(0, key=
 expect("dedup", "a push dropped although the window was over", lambda: keyed(message(0, key="k")).check_dropped(9, 1, "k", 6, 7))
 expect("dedup", "a push dropped for nothing", lambda: keyed(message(0, key="k")).check_dropped(9, 1, "other", 4, 4.5))
 
+
+
+def redriven(*messages, gone=None) -> Partition:
+    partition = log(message(0), message(1), *messages)
+    partition.check_redriven(gone or {})
+    return partition
+
+
+def again(offset: int, old: int, *groups, **changed) -> Message:
+    return message(offset, **{"session": 3, "n": 9, "seq": old, "says": (1 << 32 | old, 1), "was": (old, f"id{old}", groups)} | changed)
+
+
+expect(None, "redriven, one for two groups", lambda: redriven(again(2, 0, "a"), again(3, 1, "a", "b"), gone={
+    (0, "a"): [False], (1, "a"): [False], (1, "b"): [False]}))
+expect(None, "purged", lambda: redriven(gone={(0, "a"): [True]}))
+expect("redrive", "redriven twice", lambda: redriven(again(2, 0, "a"), again(3, 0, "a", n=10), gone={(0, "a"): [False]}))
+expect("redrive", "a dead letter that is lost", lambda: redriven(gone={(0, "a"): [False]}))
+expect("redrive", "redriven as what it was not", lambda: redriven(again(2, 0, "a", was=(1, "id1", ("a",))), gone={(1, "a"): [False]}))
+expect("order of calls", "redriven in another order", lambda: redriven(again(2, 1, "a"), again(3, 0, "a")))
+
+
+def paused(began: float, at: float):
+    pauses = Pauses()
+    for change in ((True, 5), (False, 8), (True, 20)):
+        pauses.add(*change)
+    cursor = Cursor("g", log(), 2)
+    cursor.pauses = (Pauses(), pauses)
+    cursor.apply(Event(1, 1, "auto", None, 0, 1 << 32, 1, "id0", 1, 0, None, at, began), {})
+
+
+expect(None, "a pop that a pause overtakes", lambda: paused(4, 6))
+expect(None, "a pop that goes on behind the resume", lambda: paused(7, 9))
+expect("paused", "a pop in a pause", lambda: paused(6, 7))
+expect("paused", "a pop in a pause that lasts", lambda: paused(21, 22))
+
 # "invented" and "outcome" are looked up in tables (checker.py)
 tested = {"order of calls", "order of a session", "order in real time", "created_at", "skipped", "again", "fence", "deliveries", "alone",
-          "content", "lost", "answers", "dedup", "invented", "outcome"}
+          "content", "lost", "answers", "dedup", "redrive", "paused", "invented", "outcome"}
 if tested != set(INVARIANTS):
     failed += 1
     print(f"not ok model: no case for {tested ^ set(INVARIANTS)}")
