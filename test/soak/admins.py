@@ -4,9 +4,10 @@ import json
 import time
 
 from client import Actor
-from queues import CHANGED, PUSHED, QUEUES
+from pushers import Pusher
+from queues import CHANGED, LASTING, QUEUES
 
-PAUSED = """
+ARE_PAUSED = """
     SELECT q.name, NULL FROM queen.queues q WHERE q.paused
     UNION ALL SELECT q.name, g.name FROM queen.queues q JOIN queen.log_groups g USING (queue_id) WHERE g.paused"""
 UNKNOWN = {"42704"}  # nobody has pushed, or consumed, yet
@@ -36,9 +37,9 @@ class Pauser(Actor):
         self.alone()
 
     def step(self):
-        for queue, group in self.rows(PAUSED):  # its own, or a killed one's
+        for queue, group in self.rows(ARE_PAUSED):  # its own, or a killed one's
             self.transaction(lambda tx, q=queue, g=group: resume(self, q, g), end=self.rng.choices(("commit", "rollback"), (8, 1))[0])
-        queue = self.rng.choice(PUSHED)
+        queue = self.rng.choice(LASTING)
         group = self.rng.choice((None, *QUEUES[queue].groups))
         self.transaction(lambda tx: self.do("SELECT queen.pause(%s, %s)", queue, group), allowed=UNKNOWN)
         self.do("INSERT INTO soak.pauses VALUES (%s, %s, true)", queue, group)
@@ -79,3 +80,26 @@ class Redriver(Actor):
             self.do("INSERT INTO soak.redrives SELECT %s, queen.purge_dead(%s, %s, %s)", tx, queue, group, ids)
         else:
             self.do("INSERT INTO soak.redrives SELECT %s, queen.redrive(%s, %s, %s)", tx, queue, group, ids)
+
+
+class Dropper(Pusher):
+    """Drops or purges a queue under those who push to it and consume it."""
+
+    role = "dropper"
+    queue = "razed"
+
+    def step(self):
+        end = self.rng.choices(("commit", "rollback", "fail"), (8, 1, 1))[0]
+        self.transaction(self.drop, end=end)
+        self.do("UPDATE soak.drops SET known = clock_timestamp() WHERE tx = %s", self.number << 32 | self.transactions)
+        self.pause(0.4)
+
+    def drop(self, tx: int):
+        self.seq = 0
+        kind = self.rng.choice(("drop", "purge"))
+        self.do("INSERT INTO soak.drops (tx, queue, kind) VALUES (%s, %s, %s)", tx, self.queue, kind)
+        self.do(f"SELECT queen.{kind}_queue(%s)", self.queue)
+        if self.rng.random() < 0.3:
+            time.sleep(self.rng.random() * 0.05)
+        if self.rng.random() < 0.2:
+            self.one(tx, self.queue)  # to the new queue

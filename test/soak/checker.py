@@ -3,11 +3,13 @@ time, from the beginning, when everything has come to rest."""
 
 import glob
 import json
+import math
 import os
 import time
 
 import psycopg2
 
+from followed import Followed
 from model import Cursor, Event, Message, Partition, Pauses, Violation
 from queues import MESSAGE_SEQ, MESSAGE_TX, QUEUES
 
@@ -15,7 +17,12 @@ PAGE = 20000
 LONGEST = "10 s"  # that a statement of an actor may take
 LONGEST_UNSEEN = 15.0  # seconds that a committed message may be behind a push that runs or is prepared
 
+FOLLOWED = tuple(name for name, queue in QUEUES.items() if queue.followed)
+# what is not surely in the log
 DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
+KEPT = f"NOT {DROPPABLE} AND NOT (queue = ANY (ARRAY[{', '.join(repr(name) for name in FOLLOWED)}]))"
+EXPIRED = "log_start = 9223372036854775807"
+
 
 def invariant(file: str) -> str:
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../invariants", file + ".sql"), encoding="utf-8") as query:
@@ -39,6 +46,7 @@ REST = {
     "each key has one row": "SELECT count(*) FROM (SELECT 1 FROM queen.log_txns GROUP BY partition_id, key_hash HAVING count(*) > 1) d",
     "nothing stays prepared": "SELECT count(*) FROM pg_prepared_xacts",
     "nothing is paused": "SELECT (SELECT count(*) FROM queen.queues WHERE paused) + (SELECT count(*) FROM queen.log_groups WHERE paused)",
+    "no dropped log is left": "SELECT count(*) FROM queen.log_dropped WHERE partition_id IS NULL",
     "no temporary file is left": "SELECT count(*) FROM pg_ls_tmpdir()",
     "no partition lock is left": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
 }
@@ -55,6 +63,7 @@ class Checker:
         self.partitions = {}
         self.cursors = {}
         self.last_event = 0
+        self.last_followed = 0
         self.seen = 0  # messages in self.partitions but those that might have been dropped
         self.dropped = 0
         self.redriven = 0
@@ -63,6 +72,7 @@ class Checker:
         self.committed = []  # transactions that clients know of, not checked yet
         self.failed = []
         self.counts = {"commits": 0, "failures": 0}
+        self.followed = {name: Followed(name, QUEUES[name].retention, QUEUES[name].dropped) for name in FOLLOWED}
         self.pauses = {}  # (queue, group, or None for all of them) -> Pauses
         self.pauses_read = 0
         self.verify_at = 0.0  # it reads all there is: not too often
@@ -86,11 +96,12 @@ class Checker:
         self.read_client_logs()
         with self.conn.cursor() as cursor:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        sent = self.rows(f"SELECT count(*) FROM soak.sent WHERE NOT {DROPPABLE}")[0][0]
+        sent = self.rows(f"SELECT count(*) FROM soak.sent WHERE {KEPT}")[0][0]
         events = self.rows(f"""
             SELECT queue, grp, part, id, tx, kind, lease::text, off, sent_tx, sent_seq, message_id::text, attempt,
                 {seconds('until')}, answer, {seconds('at')}, {seconds('began')}
-            FROM soak.events WHERE id > %s ORDER BY id""", self.first_open_event())
+            FROM soak.events WHERE id > %s AND NOT (queue = ANY (%s)) ORDER BY id""", self.first_open_event(), list(FOLLOWED))
+        undelivered = self.follow(final)
         dead = {}
         for queue, part, grp, off, attempts in self.rows("""
                 SELECT queue, partition, consumer_group, msg_offset, attempts
@@ -106,6 +117,8 @@ class Checker:
         self.check_zero(structure)
         self.verify(final)
         self.check_outcomes()
+        for name, left, now in undelivered:
+            self.followed[name].check_undelivered(left, now)
         self.read_log()
         self.replay(events, dead)
         now = time.monotonic()
@@ -137,7 +150,7 @@ class Checker:
 
     def some_lost(self) -> str:
         seen = {(m.tx, m.seq) for p in self.partitions.values() for m in p.messages}
-        missing = [row for row in self.rows(f"SELECT tx, seq, queue, part FROM soak.sent WHERE NOT {DROPPABLE}") if (row[0], row[1]) not in seen]
+        missing = [row for row in self.rows(f"SELECT tx, seq, queue, part FROM soak.sent WHERE {KEPT}") if (row[0], row[1]) not in seen]
         return ", ".join(f"tx {tx} seq {seq} to {queue}/{part}" for tx, seq, queue, part in missing[:5])
 
     def check_dropped(self):
@@ -168,7 +181,7 @@ class Checker:
     # ---- the log ----
 
     def read_log(self):
-        for queue, kind in QUEUES.items():
+        for queue, kind in ((name, queue) for name, queue in QUEUES.items() if not queue.followed):
             for n in range(1, kind.partitions + 1):
                 part = f"p{n}"
                 log = self.partitions.setdefault((queue, part), Partition(f"{queue}/{part}", window=kind.window))
@@ -247,6 +260,37 @@ class Checker:
                 cursor.last_event = e.id
                 self.last_event = max(self.last_event, e.id)
 
+    # ---- queues whose partitions come and go ----
+
+    def follow(self, final: bool) -> list:
+        """Their new deliveries; answers what has not been delivered, all by one snapshot."""
+        for name, followed in self.followed.items():
+            followed.set_drops(self.rows(f"""
+                SELECT {seconds('d.began')}, {seconds('t.at')}, coalesce({seconds('d.known')}, 'infinity')
+                FROM soak.drops d JOIN soak.transactions t USING (tx) WHERE d.queue = %s""", name))
+        for event, queue, part, tx, seq, message_id, created_at, began, at, sent, commit_began, committed in self.rows(f"""
+                SELECT e.id, e.queue, e.part, e.sent_tx, e.sent_seq, e.message_id::text, {seconds('e.pushed_at')}, {seconds('e.began')}, {seconds('e.at')},
+                    ARRAY[s.queue, s.part, s.message_id::text], {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+                FROM soak.events e LEFT JOIN (soak.sent s JOIN soak.transactions t USING (tx)) ON s.tx = e.sent_tx AND s.seq = e.sent_seq
+                WHERE e.queue = ANY (%s) AND e.id > %s ORDER BY e.id""", list(FOLLOWED), max(0, self.last_followed - 20000)):
+            if event in self.followed[queue].events:
+                continue
+            if committed is None:
+                raise Violation("invented", f"{queue}/{part} delivered tx {tx} seq {seq}, which was rolled back or never sent (event {event})")
+            if sent != [queue, part, message_id]:
+                raise Violation("content", f"{queue}/{part} delivered tx {tx} seq {seq} as {message_id}, sent to {sent}")
+            self.followed[queue].deliver(event, part, Message(0, tx, seq, message_id, created_at, commit_began, committed), began, at)
+            self.last_followed = max(self.last_followed, event)
+        left = {name: [] for name in FOLLOWED}
+        for queue, *message in self.rows(f"""
+                SELECT queue, part, tx, seq, {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+                FROM soak.sent s JOIN soak.transactions t USING (tx)
+                WHERE queue = ANY (%s) AND NOT EXISTS (SELECT FROM soak.events e
+                    WHERE e.sent_tx = s.tx AND e.sent_seq = s.seq AND e.queue = s.queue)""", list(FOLLOWED)):
+            left[queue].append(message)
+        now = time.time() if final else math.inf
+        return [(name, messages, now) for name, messages in left.items()]
+
     # ---- what clients know ----
 
     def read_client_logs(self):
@@ -291,7 +335,7 @@ class Checker:
         return {
             "messages": sum(len(p.messages) for p in self.partitions.values()),
             "duplicates dropped": self.dropped,
-            "deleted": self.rows("SELECT coalesce(sum(log_start), 0)::bigint FROM queen.log_starts")[0][0],
+            "deleted": self.rows(f"SELECT coalesce(sum(log_start), 0)::bigint FROM queen.log_starts WHERE NOT {EXPIRED}")[0][0],
             "holes": sum(p.messages[-1].offset + 1 - len(p.messages) for p in self.partitions.values() if p.messages),
             "completed": sum(c.completed for c in cursors),
             "redelivered": sum(c.redelivered for c in cursors),
@@ -299,6 +343,10 @@ class Checker:
             "lost leases": sum(c.lost_leases for c in cursors),
             "seeks": sum(c.seeks for c in cursors),
             "redriven": self.redriven,
+            "drops": self.rows("SELECT count(*) FROM soak.drops WHERE kind = 'drop'")[0][0],
+            "purges": self.rows("SELECT count(*) FROM soak.drops WHERE kind = 'purge'")[0][0],
+            **{f"{name} {what}": n for name, f in self.followed.items() for what, n in (("delivered", len(f.delivered)), ("gone", f.gone))},
+            "partitions expired": self.rows(f"SELECT count(*) FROM queen.log_starts WHERE {EXPIRED}")[0][0],
             "pauses": sum(len(p.begins) for p in self.pauses.values()),
             "groups left": len({(queue, grp) for (queue, grp, _), c in self.cursors.items() if c.left}),
             **self.counts,

@@ -33,6 +33,7 @@ INVARIANTS = {
     "alone": "a message that was delivered before comes alone",
     "answers": "ack and nack answer what they did",
     "paused": "no pop between a pause's commit and the resume delivers anything",
+    "dropped": "what was committed before a drop or a purge is not delivered behind it",
     "redrive": "what is redriven comes back as a new message, in the old order, once for each time that it died",
     "dedup": "a dedup_key is pushed once a window, and dropped only for one that is there",
     "outcome": "a commit that succeeded is there after every crash, one that failed is not",

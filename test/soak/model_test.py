@@ -4,6 +4,9 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import math
+
+from followed import Followed
 from model import INVARIANTS, Cursor, Event, Message, Partition, Pauses, Violation
 
 failed = 0
@@ -157,9 +160,33 @@ expect(None, "a pop that goes on behind the resume", lambda: paused(7, 9))
 expect("paused", "a pop in a pause", lambda: paused(6, 7))
 expect("paused", "a pop in a pause that lasts", lambda: paused(21, 22))
 
+
+
+def followed(*deliveries, left=(), now=math.inf, drops=(), **options) -> Followed:
+    """deliveries: (n, its call's begin, its end); left: n. Message n was committed at n + 0.5."""
+    queue = Followed("q", **options)
+    queue.set_drops(drops)
+    for event, (n, began, at) in enumerate(deliveries):
+        queue.deliver(event, "p", message(0, n=n, created_at=0, commit_began=n, committed=n + 0.5), began, at)
+    queue.check_undelivered([("p", 1 << 32 | n, 1, n, n + 0.5) for n in left], now)
+    return queue
+
+
+expect(None, "each message once, one on its way", lambda: followed((1, 2, 3), (2, 3, 4), left=[3]))
+expect("again", "delivered by the old partition and by the new one", lambda: followed((1, 2, 3), (1, 4, 5)))
+expect("skipped", "never delivered, and a later one was", lambda: followed((2, 3, 4), left=[1]))
+expect("skipped", "never delivered at all", lambda: followed(left=[1], now=9))
+expect("order in real time", "delivered in another order", lambda: followed((2, 3, 4), (1, 5, 6)))
+expect(None, "gone with a drop, pushed while it ran", lambda: followed((5, 6, 7), left=[1, 2], drops=[(2, 3, 4)], dropped=True))
+expect("skipped", "pushed behind a drop and gone", lambda: followed((5, 6, 7), left=[3], drops=[(2, 3, 4)], dropped=True))
+expect("dropped", "delivered behind the drop that should have taken it", lambda: followed((1, 5, 6), drops=[(2, 3, 4)], dropped=True))
+expect(None, "delivered while the drop commits", lambda: followed((1, 3.9, 6), drops=[(2, 3, 4)], dropped=True))
+expect(None, "too old when a later one came", lambda: followed((3, 7, 8), left=[1], retention=5))
+expect("skipped", "deleted before it was old", lambda: followed((3, 4, 5), left=[1], retention=5))
+
 # "invented" and "outcome" are looked up in tables (checker.py)
 tested = {"order of calls", "order of a session", "order in real time", "created_at", "skipped", "again", "fence", "deliveries", "alone",
-          "content", "lost", "answers", "dedup", "redrive", "paused", "invented", "outcome"}
+          "content", "lost", "answers", "dedup", "redrive", "paused", "dropped", "invented", "outcome"}
 if tested != set(INVARIANTS):
     failed += 1
     print(f"not ok model: no case for {tested ^ set(INVARIANTS)}")

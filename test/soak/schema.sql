@@ -44,6 +44,7 @@ CREATE TABLE soak.events (
 	began      timestamptz NOT NULL DEFAULT statement_timestamp(),  -- before the call …
 	at         timestamptz NOT NULL DEFAULT clock_timestamp()       -- … and behind it
 );
+CREATE INDEX ON soak.events (sent_tx, sent_seq, queue);
 CREATE INDEX ON soak.events (part, off) WHERE queue = 'brief' AND kind = 'auto';
 
 -- A queue (grp is null) or a group was paused from a moment after the pause's commit (a transaction of its own) to one before
@@ -53,6 +54,15 @@ CREATE TABLE soak.pauses (
 	grp        text,
 	paused     boolean     NOT NULL,
 	at         timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- Drops and purges: a row before the call.
+CREATE TABLE soak.drops (
+	tx         bigint      NOT NULL PRIMARY KEY,
+	queue      text        NOT NULL,
+	kind       text        NOT NULL,
+	began      timestamptz NOT NULL DEFAULT clock_timestamp(),
+	known      timestamptz                                          -- when the client had learned of the commit
 );
 
 -- Copies of dead letters, made by each transaction that is about to delete some of them …
