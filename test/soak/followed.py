@@ -61,7 +61,7 @@ class Followed:
             passed = earliest[bisect.bisect_right(begins, committed)]
             if passed == math.inf:
                 continue
-            # who commits behind the call of a drop is in the new queue
-            if passed < began + self.retention and began >= self.last_ended:
+            # a drop takes along what is in the log, and waits for its commit; who commits behind the call is in the new queue
+            if passed < began + self.retention and committed >= self.last_ended:
                 raise Violation("skipped", f"{self.name}/{part}: tx {tx} seq {seq} was never delivered")
             self.gone += 1
