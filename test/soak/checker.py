@@ -3,19 +3,26 @@ time, from the beginning, when everything has come to rest."""
 
 import glob
 import json
+import math
 import os
 import time
 
 import psycopg2
 
-from model import Cursor, Event, Message, Partition, Violation
+from followed import Followed
+from model import Cursor, Event, Message, Partition, Pauses, Violation
 from queues import MESSAGE_SEQ, MESSAGE_TX, QUEUES
 
 PAGE = 20000
 LONGEST = "10 s"  # that a statement of an actor may take
 LONGEST_UNSEEN = 15.0  # seconds that a committed message may be behind a push that runs or is prepared
 
+FOLLOWED = tuple(name for name, queue in QUEUES.items() if queue.followed)
+# what is not surely in the log
 DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
+KEPT = f"NOT {DROPPABLE} AND NOT (queue = ANY (ARRAY[{', '.join(repr(name) for name in FOLLOWED)}]))"
+EXPIRED = "log_start = 9223372036854775807"
+
 
 def invariant(file: str) -> str:
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../invariants", file + ".sql"), encoding="utf-8") as query:
@@ -28,6 +35,9 @@ STRUCTURE = {
     "names are unique, no segment is an orphan": invariant("names"),
     "one live state row for each cursor, in its era": invariant("cursors"),
 }
+STRUCTURE["a dead letter is redriven or purged once"] = """
+    SELECT (SELECT coalesce(sum(answer), 0) FROM soak.redrives) - (SELECT count(DISTINCT dead_id) FROM soak.letters l
+        WHERE NOT EXISTS (SELECT FROM queen.dead_letters d WHERE d.dead_id = l.dead_id))"""
 # What holds when the log is drained.
 REST = {
     "nothing is under a lease": "SELECT count(*) FROM queen.log_cursors WHERE lease IS NOT NULL",
@@ -35,6 +45,8 @@ REST = {
     "no group has a lag": "SELECT count(*) FROM queen.queues q, queen.list_groups(q.name) g WHERE g.lag <> 0",
     "each key has one row": "SELECT count(*) FROM (SELECT 1 FROM queen.log_txns GROUP BY partition_id, key_hash HAVING count(*) > 1) d",
     "nothing stays prepared": "SELECT count(*) FROM pg_prepared_xacts",
+    "nothing is paused": "SELECT (SELECT count(*) FROM queen.queues WHERE paused) + (SELECT count(*) FROM queen.log_groups WHERE paused)",
+    "no dropped log is left": "SELECT count(*) FROM queen.log_dropped WHERE partition_id IS NULL",
     "no temporary file is left": "SELECT count(*) FROM pg_ls_tmpdir()",
     "no partition lock is left": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
 }
@@ -51,13 +63,19 @@ class Checker:
         self.partitions = {}
         self.cursors = {}
         self.last_event = 0
+        self.last_followed = 0
         self.seen = 0  # messages in self.partitions but those that might have been dropped
         self.dropped = 0
+        self.redriven = 0
         self.sent = []  # (time, how much had been sent then), as long as not all of it was seen
         self.read_to = {}  # client log -> bytes read
         self.committed = []  # transactions that clients know of, not checked yet
         self.failed = []
         self.counts = {"commits": 0, "failures": 0}
+        self.followed = {name: Followed(name, QUEUES[name].retention, QUEUES[name].dropped) for name in FOLLOWED}
+        self.pauses = {}  # (queue, group, or None for all of them) -> Pauses
+        self.pauses_read = 0
+        self.verify_at = 0.0  # it reads all there is: not too often
         self.conn = None
 
     def connect(self):
@@ -78,19 +96,29 @@ class Checker:
         self.read_client_logs()
         with self.conn.cursor() as cursor:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-        sent = self.rows(f"SELECT count(*) FROM soak.sent WHERE NOT {DROPPABLE}")[0][0]
+        sent = self.rows(f"SELECT count(*) FROM soak.sent WHERE {KEPT}")[0][0]
         events = self.rows(f"""
             SELECT queue, grp, part, id, tx, kind, lease::text, off, sent_tx, sent_seq, message_id::text, attempt,
-                {seconds('until')}, answer, {seconds('at')}
-            FROM soak.events WHERE id > %s ORDER BY id""", self.first_open_event())
+                {seconds('until')}, answer, {seconds('at')}, {seconds('began')}
+            FROM soak.events WHERE id > %s AND NOT (queue = ANY (%s)) ORDER BY id""", self.first_open_event(), list(FOLLOWED))
+        undelivered = self.follow(final)
         dead = {}
-        for queue, part, grp, off, attempts in self.rows("SELECT queue, partition, consumer_group, msg_offset, attempts FROM queen.dead_letters"):
+        for queue, part, grp, off, attempts in self.rows("""
+                SELECT queue, partition, consumer_group, msg_offset, attempts
+                FROM (SELECT dead_id, queue, partition, consumer_group, msg_offset, attempts FROM queen.dead_letters
+                    UNION SELECT dead_id, queue, part, grp, off, attempts FROM soak.letters) d"""):
             dead.setdefault((queue, grp, part), {}).setdefault(off, []).append(attempts)
+        for queue, grp, paused, at in self.rows(f"SELECT queue, grp, paused, {seconds('at')} FROM soak.pauses ORDER BY at OFFSET %s", self.pauses_read):
+            self.pauses.setdefault((queue, grp), Pauses()).add(paused, at)
+            self.pauses_read += 1
         structure = [(what, self.rows(query)[0][0]) for what, query in STRUCTURE.items()] if not final else []
         with self.conn.cursor() as cursor:
             cursor.execute("COMMIT")
         self.check_zero(structure)
+        self.verify(final)
         self.check_outcomes()
+        for name, left, now in undelivered:
+            self.followed[name].check_undelivered(left, now)
         self.read_log()
         self.replay(events, dead)
         now = time.monotonic()
@@ -101,9 +129,18 @@ class Checker:
             self.check_running()
         if final:
             self.check_dropped()
+            self.check_redriven()
             self.check_zero([(what, self.rows(query)[0][0]) for what, query in (STRUCTURE | REST).items()])
             for key, cursor in self.cursors.items():
                 cursor.check_drained(dead.get(key, {}))
+
+    def verify(self, final: bool):
+        begin = time.monotonic()
+        if final or begin >= self.verify_at:
+            for problem in self.rows("SELECT item, object, problem FROM queen.verify()"):
+                raise Violation("verify", ": ".join(problem))
+            now = time.monotonic()
+            self.verify_at = now + 5 * (now - begin)
 
     @staticmethod
     def check_zero(counts: list):
@@ -113,7 +150,7 @@ class Checker:
 
     def some_lost(self) -> str:
         seen = {(m.tx, m.seq) for p in self.partitions.values() for m in p.messages}
-        missing = [row for row in self.rows(f"SELECT tx, seq, queue, part FROM soak.sent WHERE NOT {DROPPABLE}") if (row[0], row[1]) not in seen]
+        missing = [row for row in self.rows(f"SELECT tx, seq, queue, part FROM soak.sent WHERE {KEPT}") if (row[0], row[1]) not in seen]
         return ", ".join(f"tx {tx} seq {seq} to {queue}/{part}" for tx, seq, queue, part in missing[:5])
 
     def check_dropped(self):
@@ -126,6 +163,15 @@ class Checker:
                 self.partitions[(queue, part)].check_dropped(tx, seq, key, at, committed)
                 self.dropped += 1
 
+    def check_redriven(self):
+        letters = {}
+        for queue, part, off, grp, purged in self.rows("""
+                SELECT DISTINCT ON (dead_id) queue, part, off, grp, dead_id % 5 = 0 FROM soak.letters l
+                WHERE NOT EXISTS (SELECT FROM queen.dead_letters d WHERE d.dead_id = l.dead_id)"""):
+            letters.setdefault((queue, part), {}).setdefault((off, grp), []).append(purged)
+        for key, log in self.partitions.items():
+            log.check_redriven(letters.get(key, {}))
+
     def check_running(self):
         stuck = self.rows("""SELECT application_name, query FROM pg_stat_activity WHERE state = 'active' AND query_start < clock_timestamp() - %s::interval
             AND application_name LIKE 'soak-%%' AND application_name NOT LIKE 'soak-quiet-%%'""", LONGEST)
@@ -135,20 +181,20 @@ class Checker:
     # ---- the log ----
 
     def read_log(self):
-        for queue, kind in QUEUES.items():
+        for queue, kind in ((name, queue) for name, queue in QUEUES.items() if not queue.followed):
             for n in range(1, kind.partitions + 1):
                 part = f"p{n}"
                 log = self.partitions.setdefault((queue, part), Partition(f"{queue}/{part}", window=kind.window))
                 while True:
                     begin = log.messages[-1].offset + 1 if log.messages else 0
                     rows = self.rows(f"""
-                        SELECT msg_offset, {MESSAGE_TX}, {MESSAGE_SEQ}, message_id::text, {seconds('enqueued_at')}
+                        SELECT msg_offset, {MESSAGE_TX}, {MESSAGE_SEQ}, message_id::text, {seconds('enqueued_at')}, headers -> 'queen_redriven'
                         FROM queen.peek(%s, %s, %s, {PAGE})""", queue, part, begin)
                     found = {row[0]: row for row in rows}
                     if kind.trimmed:
                         # what has been deleted was delivered before: its deliveries tell of it
                         found |= {row[0]: row for row in self.rows(f"""
-                            SELECT off, sent_tx, sent_seq, message_id::text, {seconds('pushed_at')} FROM soak.events
+                            SELECT off, sent_tx, sent_seq, message_id::text, {seconds('pushed_at')}, NULL FROM soak.events
                             WHERE queue = %s AND part = %s AND off >= %s AND kind = 'auto'""", queue, part, begin)}
                     self.add_messages(log, queue, part, [found[off] for off in sorted(found)])
                     if len(rows) < PAGE:
@@ -161,7 +207,12 @@ class Checker:
         sent = {(tx, seq): rest for tx, seq, *rest in self.rows(f"""
             SELECT s.tx, s.seq, s.queue, s.part, s.message_id::text, s.key, {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
             FROM soak.sent s JOIN soak.transactions t USING (tx) WHERE s.tx = ANY (%s)""", list({row[1] for row in rows}))}
-        for offset, tx, seq, message_id, created_at in rows:
+        redrives = self.redrives(queue, part, rows) if any(row[5] for row in rows) else []
+        for offset, tx, seq, message_id, created_at, was in rows:
+            if was is not None:
+                self.add_redriven(log, Message(offset, 0, was["msg_offset"], message_id, created_at, 0, 0, None, (tx, seq),
+                                               (was["msg_offset"], was["message_id"], was["consumer_groups"])), redrives)
+                continue
             found = sent.get((tx, seq))
             if found is None:
                 raise Violation("invented", f"{log.name} offset {offset} is tx {tx} seq {seq}, which was rolled back or never sent")
@@ -169,6 +220,24 @@ class Checker:
                 raise Violation("content", f"{log.name} offset {offset}: id {message_id}, sent to {found[0]}/{found[1]} as {found[2]}")
             log.add(Message(offset, tx, seq, message_id, created_at, found[4], found[5], found[3]))
             self.seen += found[3] is None or not QUEUES[queue].drops
+
+    def redrives(self, queue: str, part: str, rows: list) -> list:
+        """Segments of transactions that have redriven."""
+        return self.rows(f"""
+            SELECT s.base_offset, s.end_offset, tx, {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+            FROM queen.queues q JOIN queen.log_partitions p USING (log_id) JOIN queen.log_segments s USING (partition_id)
+                JOIN soak.redrives r ON r.xmin = s.xmin JOIN soak.transactions t USING (tx)
+            WHERE q.name = %s AND p.name = %s AND s.end_offset >= %s""", queue, part, rows[0][0])
+
+    def add_redriven(self, log: Partition, m: Message, redrives: list):
+        """Its transaction is the one that wrote its segment, its order there that of the old offsets."""
+        for begin, end, *of in redrives:
+            if begin <= m.offset <= end:
+                m.tx, m.commit_began, m.committed = of
+                log.add(m)
+                self.redriven += 1
+                return
+        raise Violation("redrive", f"{log.name} offset {m.offset} says that it was redriven, and no redrive wrote it")
 
     # ---- the cursors ----
 
@@ -184,11 +253,43 @@ class Checker:
                 cursor = self.cursors[key] = Cursor(f"{grp} at {queue}/{part}", self.partitions[(queue, part)],
                                                     QUEUES[queue].options["max_deliveries"])
                 cursor.last_event = 0
+                cursor.pauses = tuple(self.pauses.setdefault((queue, paused), Pauses()) for paused in (None, grp))
             e = Event(*event)
             if e.id > cursor.last_event:
                 cursor.apply(e, dead.get(key, {}))
                 cursor.last_event = e.id
                 self.last_event = max(self.last_event, e.id)
+
+    # ---- queues whose partitions come and go ----
+
+    def follow(self, final: bool) -> list:
+        """Their new deliveries; answers what has not been delivered, all by one snapshot."""
+        for name, followed in self.followed.items():
+            followed.set_drops(self.rows(f"""
+                SELECT {seconds('d.began')}, {seconds('t.at')}, coalesce({seconds('d.known')}, 'infinity')
+                FROM soak.drops d JOIN soak.transactions t USING (tx) WHERE d.queue = %s""", name))
+        for event, queue, part, tx, seq, message_id, created_at, began, at, sent, commit_began, committed in self.rows(f"""
+                SELECT e.id, e.queue, e.part, e.sent_tx, e.sent_seq, e.message_id::text, {seconds('e.pushed_at')}, {seconds('e.began')}, {seconds('e.at')},
+                    ARRAY[s.queue, s.part, s.message_id::text], {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+                FROM soak.events e LEFT JOIN (soak.sent s JOIN soak.transactions t USING (tx)) ON s.tx = e.sent_tx AND s.seq = e.sent_seq
+                WHERE e.queue = ANY (%s) AND e.id > %s ORDER BY e.id""", list(FOLLOWED), max(0, self.last_followed - 20000)):
+            if event in self.followed[queue].events:
+                continue
+            if committed is None:
+                raise Violation("invented", f"{queue}/{part} delivered tx {tx} seq {seq}, which was rolled back or never sent (event {event})")
+            if sent != [queue, part, message_id]:
+                raise Violation("content", f"{queue}/{part} delivered tx {tx} seq {seq} as {message_id}, sent to {sent}")
+            self.followed[queue].deliver(event, part, Message(0, tx, seq, message_id, created_at, commit_began, committed), began, at)
+            self.last_followed = max(self.last_followed, event)
+        left = {name: [] for name in FOLLOWED}
+        for queue, *message in self.rows(f"""
+                SELECT queue, part, tx, seq, {seconds('t.at')}, {seconds('pg_xact_commit_timestamp(t.xmin)')}
+                FROM soak.sent s JOIN soak.transactions t USING (tx)
+                WHERE queue = ANY (%s) AND NOT EXISTS (SELECT FROM soak.events e
+                    WHERE e.sent_tx = s.tx AND e.sent_seq = s.seq AND e.queue = s.queue)""", list(FOLLOWED)):
+            left[queue].append(message)
+        now = time.time() if final else math.inf
+        return [(name, messages, now) for name, messages in left.items()]
 
     # ---- what clients know ----
 
@@ -234,13 +335,19 @@ class Checker:
         return {
             "messages": sum(len(p.messages) for p in self.partitions.values()),
             "duplicates dropped": self.dropped,
-            "deleted": self.rows("SELECT coalesce(sum(log_start), 0)::bigint FROM queen.log_starts")[0][0],
+            "deleted": self.rows(f"SELECT coalesce(sum(log_start), 0)::bigint FROM queen.log_starts WHERE NOT {EXPIRED}")[0][0],
             "holes": sum(p.messages[-1].offset + 1 - len(p.messages) for p in self.partitions.values() if p.messages),
             "completed": sum(c.completed for c in cursors),
             "redelivered": sum(c.redelivered for c in cursors),
             "dead": sum(c.dead for c in cursors),
             "lost leases": sum(c.lost_leases for c in cursors),
             "seeks": sum(c.seeks for c in cursors),
+            "redriven": self.redriven,
+            "drops": self.rows("SELECT count(*) FROM soak.drops WHERE kind = 'drop'")[0][0],
+            "purges": self.rows("SELECT count(*) FROM soak.drops WHERE kind = 'purge'")[0][0],
+            **{f"{name} {what}": n for name, f in self.followed.items() for what, n in (("delivered", len(f.delivered)), ("gone", f.gone))},
+            "partitions expired": self.rows(f"SELECT count(*) FROM queen.log_starts WHERE {EXPIRED}")[0][0],
+            "pauses": sum(len(p.begins) for p in self.pauses.values()),
             "groups left": len({(queue, grp) for (queue, grp, _), c in self.cursors.items() if c.left}),
             **self.counts,
         }

@@ -83,6 +83,11 @@ class Actor:
     def connected(self):
         """A new connection is there."""
 
+    def alone(self):
+        """Wait until the backends of those who were killed in this place are gone: they may still be in a call."""
+        while self.rows("SELECT FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()", self.name) and not self.settings.stop.is_set():
+            time.sleep(0.01)
+
     def lost(self) -> bool:
         return self.conn is None or self.conn.closed != 0
 

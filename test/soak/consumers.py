@@ -7,7 +7,7 @@ import psycopg2
 
 from client import LEASE_LOST, Actor, Failed
 from pushers import Pusher
-from queues import MESSAGE_SEQ, MESSAGE_TX, consumed
+from queues import LASTING, MESSAGE_SEQ, MESSAGE_TX, consumed
 
 DELIVERED = f"""
     INSERT INTO soak.events (tx, kind, queue, grp, part, lease, off, sent_tx, sent_seq, message_id, pushed_at, attempt, until)
@@ -46,7 +46,8 @@ class AutoConsumer(Pusher):
             self.do("ROLLBACK TO work")
             got += self.pop(tx)
         if got and self.rng.random() < 0.05:
-            self.one(tx)
+            # not to the one that is dropped: the drop may wait for the group that this pop has subscribed, and our commit for the drop
+            self.one(tx, self.rng.choice(LASTING))
         return len(got)
 
 
@@ -281,9 +282,8 @@ class Latecomer(AutoConsumer):
 
     def connected(self):
         self.group = None
-        # what a killed one has left; its backend may still be in a call, which would subscribe the group again
-        while self.rows("SELECT FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()", self.name) and not self.settings.stop.is_set():
-            time.sleep(0.01)
+        # what a killed one has left
+        self.alone()
         for (group,) in self.rows("SELECT consumer_group FROM queen.list_groups(%s) WHERE consumer_group LIKE 'late-%%'", self.queue):
             self.leave(group)
 

@@ -8,6 +8,9 @@ class Keeper(Actor):
 
     role = "keeper"
 
+    def connected(self):
+        self.do("SET queen.partition_expiry = '1 s'")
+
     def step(self):
         self.do("CALL queen.maintain()")
         self.pause(0.1)
@@ -16,7 +19,7 @@ class Keeper(Actor):
 class Maintenance(Actor):
     role = "maintenance"
     victim = False
-    tables = ("log_segments", "log_cursors", "log_consumers", "log_partitions", "log_starts", "log_txns", "queues", "log_groups")
+    tables = ("log_segments", "log_cursors", "log_consumers", "log_partitions", "log_starts", "log_txns", "queues", "log_groups", "log_dropped", "dead_letters")
     commands = ("VACUUM {}", "ANALYZE {}", "REINDEX TABLE CONCURRENTLY {}", "VACUUM (INDEX_CLEANUP on, FREEZE) {}")
 
     def step(self):

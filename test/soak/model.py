@@ -4,6 +4,7 @@ Log holds what readers saw in the partitions, Cursor replays what happened to on
 is broken becomes a Violation that names the invariant."""
 
 import bisect
+import math
 from dataclasses import dataclass, field
 
 
@@ -31,6 +32,9 @@ INVARIANTS = {
     "deliveries": "attempts are counted exactly; none beyond max_deliveries, and what is dead has used them up",
     "alone": "a message that was delivered before comes alone",
     "answers": "ack and nack answer what they did",
+    "paused": "no pop between a pause's commit and the resume delivers anything",
+    "dropped": "what was committed before a drop or a purge is not delivered behind it",
+    "redrive": "what is redriven comes back as a new message, in the old order, once for each time that it died",
     "dedup": "a dedup_key is pushed once a window, and dropped only for one that is there",
     "outcome": "a commit that succeeded is there after every crash, one that failed is not",
 }
@@ -46,6 +50,11 @@ class Message:
     commit_began: float
     committed: float
     key: str = None
+    says: tuple = None  # (tx, seq) in its content; not its own where it was redriven
+    was: tuple = None  # a redriven one: the offset and id that it had, the groups that had given it up
+
+    def __post_init__(self):
+        self.says = self.says or (self.tx, self.seq)
 
 
 @dataclass
@@ -60,6 +69,7 @@ class Partition:
     latest_committed: list = field(default_factory=list)  # of a message and those before it
     window: float = 0.0  # of deduplication
     keys: dict = field(default_factory=dict)  # dedup_key -> its messages
+    redriven: dict = field(default_factory=dict)  # (offset, group) -> how often
 
     def add(self, m: Message):
         where = f"{self.name} offset {m.offset} (tx {m.tx}, seq {m.seq})"
@@ -79,12 +89,13 @@ class Partition:
             raise Violation("order of a session", f"{where} behind transaction {before[0]} of the same session")
         if m.key is not None:
             self.add_key(m, where)
+        if m.was is not None:
+            self.add_redriven(m, where)
         self.last_tx[session] = (m.tx, m.seq)
         self.latest_began = max(self.latest_began, m.commit_began)
         self.latest_committed.append(max(m.committed, self.latest_committed[-1]) if last else m.committed)
         self.index[m.offset] = len(self.messages)
         self.messages.append(m)
-
 
     def add_key(self, m: Message, where: str):
         """A commit takes its keys between its beginning and the stamping of its segments."""
@@ -97,6 +108,43 @@ class Partition:
         """A committed push with a key that is not in the log."""
         if not any(owner.created_at + self.window > pushed - MICROSECOND and owner.commit_began < committed for owner in self.keys.get(key, ())):
             raise Violation("dedup", f"{self.name}: tx {tx} seq {seq} with key {key} is not there, and nobody had the key")
+
+    def add_redriven(self, m: Message, where: str):
+        off, message_id, groups = m.was
+        at = self.index.get(off)
+        if at is None or (self.messages[at].message_id, self.messages[at].says) != (message_id, m.says):
+            raise Violation("redrive", f"{where} is not what it says it was, {message_id} at offset {off}")
+        for grp in groups:
+            self.redriven[(off, grp)] = self.redriven.get((off, grp), 0) + 1
+
+    def check_redriven(self, letters: dict):
+        """letters: (offset, group) -> for each dead letter that is gone, whether it may have been purged."""
+        for (off, grp), times in self.redriven.items():
+            if times > len(letters.get((off, grp), ())):
+                raise Violation("redrive", f"{self.name} offset {off} went back {times} times, it died {len(letters.get((off, grp), ()))} times for {grp}")
+        for (off, grp), purged in letters.items():
+            if not all(purged) and (off, grp) not in self.redriven:
+                raise Violation("redrive", f"{self.name} offset {off}: a dead letter of {grp} is gone, and no message came back")
+
+
+class Pauses:
+    """When a queue, or a group, was paused for sure."""
+
+    def __init__(self):
+        self.begins = []
+        self.ends = []
+
+    def add(self, paused: bool, at: float):
+        open_one = self.ends and self.ends[-1] == math.inf
+        if paused and not open_one:
+            self.begins.append(at)
+            self.ends.append(math.inf)
+        elif not paused and open_one:
+            self.ends[-1] = at
+
+    def cover(self, began: float, ended: float) -> bool:
+        at = bisect.bisect_left(self.begins, began) - 1
+        return at >= 0 and ended < self.ends[at]
 
 
 @dataclass
@@ -115,6 +163,7 @@ class Event:
     until: float
     answer: str
     at: float
+    began: float = math.inf  # its call
 
 
 class Cursor:
@@ -131,6 +180,7 @@ class Cursor:
         self.batch_tx = None  # event's transaction and lease that the batch under construction belongs to
         self.counted = {}  # offset -> deliveries that count
         self.left = False  # the group is no more
+        self.pauses = ()  # of the queue and of the group
         self.redelivered = self.lost_leases = self.dead = self.completed = self.seeks = 0
 
     def offset(self, position: int) -> int:
@@ -188,8 +238,10 @@ class Cursor:
         if at is None:
             raise Violation("lost", f"{self.name} got offset {e.off}, which is not in the log")
         m = self.partition.messages[at]
-        if (m.tx, m.seq, m.message_id) != (e.sent_tx, e.sent_seq, e.message_id):
-            raise Violation("content", f"{self.name} offset {e.off}: got {e.sent_tx}/{e.sent_seq} instead of {m.tx}/{m.seq}")
+        if (*m.says, m.message_id) != (e.sent_tx, e.sent_seq, e.message_id):
+            raise Violation("content", f"{self.name} offset {e.off}: got {e.sent_tx}/{e.sent_seq} instead of {m.says}")
+        if any(pauses.cover(e.began, e.at) for pauses in self.pauses):
+            raise Violation("paused", f"{self.name} got offset {e.off} in a pause (event {e.id})")
         key = (e.tx, e.kind, e.lease)
         if e.kind == "take" and self.batch_tx == key:
             self.check_next(e, at, self.batch_end)

@@ -4,7 +4,10 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from model import INVARIANTS, Cursor, Event, Message, Partition, Violation
+import math
+
+from followed import Followed
+from model import INVARIANTS, Cursor, Event, Message, Partition, Pauses, Violation
 
 failed = 0
 
@@ -122,9 +125,68 @@ expect(None, "a push dropped for the key's owner", lambda: keyed(message(0, key=
 expect("dedup", "a push dropped although the window was over", lambda: keyed(message(0, key="k")).check_dropped(9, 1, "k", 6, 7))
 expect("dedup", "a push dropped for nothing", lambda: keyed(message(0, key="k")).check_dropped(9, 1, "other", 4, 4.5))
 
+
+
+def redriven(*messages, gone=None) -> Partition:
+    partition = log(message(0), message(1), *messages)
+    partition.check_redriven(gone or {})
+    return partition
+
+
+def again(offset: int, old: int, *groups, **changed) -> Message:
+    return message(offset, **{"session": 3, "n": 9, "seq": old, "says": (1 << 32 | old, 1), "was": (old, f"id{old}", groups)} | changed)
+
+
+expect(None, "redriven, one for two groups", lambda: redriven(again(2, 0, "a"), again(3, 1, "a", "b"), gone={
+    (0, "a"): [False], (1, "a"): [False], (1, "b"): [False]}))
+expect(None, "purged", lambda: redriven(gone={(0, "a"): [True]}))
+expect("redrive", "redriven twice", lambda: redriven(again(2, 0, "a"), again(3, 0, "a", n=10), gone={(0, "a"): [False]}))
+expect("redrive", "a dead letter that is lost", lambda: redriven(gone={(0, "a"): [False]}))
+expect("redrive", "redriven as what it was not", lambda: redriven(again(2, 0, "a", was=(1, "id1", ("a",))), gone={(1, "a"): [False]}))
+expect("order of calls", "redriven in another order", lambda: redriven(again(2, 1, "a"), again(3, 0, "a")))
+
+
+def paused(began: float, at: float):
+    pauses = Pauses()
+    for change in ((True, 5), (False, 8), (True, 20)):
+        pauses.add(*change)
+    cursor = Cursor("g", log(), 2)
+    cursor.pauses = (Pauses(), pauses)
+    cursor.apply(Event(1, 1, "auto", None, 0, 1 << 32, 1, "id0", 1, 0, None, at, began), {})
+
+
+expect(None, "a pop that a pause overtakes", lambda: paused(4, 6))
+expect(None, "a pop that goes on behind the resume", lambda: paused(7, 9))
+expect("paused", "a pop in a pause", lambda: paused(6, 7))
+expect("paused", "a pop in a pause that lasts", lambda: paused(21, 22))
+
+
+
+def followed(*deliveries, left=(), now=math.inf, drops=(), **options) -> Followed:
+    """deliveries: (n, its call's begin, its end); left: n. Message n was committed at n + 0.5."""
+    queue = Followed("q", **options)
+    queue.set_drops(drops)
+    for event, (n, began, at) in enumerate(deliveries):
+        queue.deliver(event, "p", message(0, n=n, created_at=0, commit_began=n, committed=n + 0.5), began, at)
+    queue.check_undelivered([("p", 1 << 32 | n, 1, n, n + 0.5) for n in left], now)
+    return queue
+
+
+expect(None, "each message once, one on its way", lambda: followed((1, 2, 3), (2, 3, 4), left=[3]))
+expect("again", "delivered by the old partition and by the new one", lambda: followed((1, 2, 3), (1, 4, 5)))
+expect("skipped", "never delivered, and a later one was", lambda: followed((2, 3, 4), left=[1]))
+expect("skipped", "never delivered at all", lambda: followed(left=[1], now=9))
+expect("order in real time", "delivered in another order", lambda: followed((2, 3, 4), (1, 5, 6)))
+expect(None, "gone with a drop, pushed while it ran", lambda: followed((5, 6, 7), left=[1, 2], drops=[(2, 3, 4)], dropped=True))
+expect("skipped", "pushed behind a drop and gone", lambda: followed((5, 6, 7), left=[3], drops=[(2, 3, 4)], dropped=True))
+expect("dropped", "delivered behind the drop that should have taken it", lambda: followed((1, 5, 6), drops=[(2, 3, 4)], dropped=True))
+expect(None, "delivered while the drop commits", lambda: followed((1, 3.9, 6), drops=[(2, 3, 4)], dropped=True))
+expect(None, "too old when a later one came", lambda: followed((3, 7, 8), left=[1], retention=5))
+expect("skipped", "deleted before it was old", lambda: followed((3, 4, 5), left=[1], retention=5))
+
 # "invented" and "outcome" are looked up in tables (checker.py)
 tested = {"order of calls", "order of a session", "order in real time", "created_at", "skipped", "again", "fence", "deliveries", "alone",
-          "content", "lost", "answers", "dedup", "invented", "outcome"}
+          "content", "lost", "answers", "dedup", "redrive", "paused", "dropped", "invented", "outcome"}
 if tested != set(INVARIANTS):
     failed += 1
     print(f"not ok model: no case for {tested ^ set(INVARIANTS)}")

@@ -106,7 +106,7 @@ class KeyedPusher(Pusher):
         isolation = self.rng.choices(("READ COMMITTED", "REPEATABLE READ"), (3, 1))[0]
         end = self.rng.choices(("commit", "rollback", "fail"), (8, 1, 1))[0]
         linger = self.rng.random() * 0.03 if self.rng.random() < 0.1 else 0
-        self.transaction(lambda tx: self.push_keyed(tx, queue), isolation, end, set() if QUEUES[queue].drops else DUPLICATE, linger=linger)
+        self.transaction(lambda tx: self.push_keyed(tx, queue), isolation, end, DUPLICATE, linger=linger)
         self.pause(self.settings.push_pause)
 
     def push_keyed(self, tx: int, queue: str):

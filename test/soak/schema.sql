@@ -41,6 +41,42 @@ CREATE TABLE soak.events (
 	attempt    integer,
 	until      timestamptz,                       -- the lease's end
 	answer     text,
+	began      timestamptz NOT NULL DEFAULT statement_timestamp(),  -- before the call …
+	at         timestamptz NOT NULL DEFAULT clock_timestamp()       -- … and behind it
+);
+CREATE INDEX ON soak.events (sent_tx, sent_seq, queue);
+CREATE INDEX ON soak.events (part, off) WHERE queue = 'brief' AND kind = 'auto';
+
+-- A queue (grp is null) or a group was paused from a moment after the pause's commit (a transaction of its own) to one before
+-- the resume, which is committed together with its row.
+CREATE TABLE soak.pauses (
+	queue      text        NOT NULL,
+	grp        text,
+	paused     boolean     NOT NULL,
 	at         timestamptz NOT NULL DEFAULT clock_timestamp()
 );
-CREATE INDEX ON soak.events (part, off) WHERE queue = 'brief' AND kind = 'auto';
+
+-- Drops and purges: a row before the call.
+CREATE TABLE soak.drops (
+	tx         bigint      NOT NULL PRIMARY KEY,
+	queue      text        NOT NULL,
+	kind       text        NOT NULL,
+	began      timestamptz NOT NULL DEFAULT clock_timestamp(),
+	known      timestamptz                                          -- when the client had learned of the commit
+);
+
+-- Copies of dead letters, made by each transaction that is about to delete some of them …
+CREATE TABLE soak.letters (
+	tx         bigint  NOT NULL,
+	dead_id    bigint  NOT NULL,
+	queue      text    NOT NULL COLLATE "C",
+	part       text    NOT NULL COLLATE "C",
+	grp        text    NOT NULL COLLATE "C",
+	off        bigint  NOT NULL,
+	attempts   integer NOT NULL
+);
+-- … and how many it says it has.
+CREATE TABLE soak.redrives (
+	tx         bigint  NOT NULL PRIMARY KEY,
+	answer     bigint  NOT NULL
+);
