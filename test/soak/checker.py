@@ -11,13 +11,12 @@ import psycopg2
 
 from followed import Followed
 from model import Cursor, Event, Message, Partition, Pauses, Violation
-from queues import MESSAGE_SEQ, MESSAGE_TX, QUEUES
+from queues import FOLLOWED, MESSAGE_SEQ, MESSAGE_TX, QUEUES
 
 PAGE = 20000
 LONGEST = "10 s"  # that a statement of an actor may take
 LONGEST_UNSEEN = 15.0  # seconds that a committed message may be behind a push that runs or is prepared
 
-FOLLOWED = tuple(name for name, queue in QUEUES.items() if queue.followed)
 # what is not surely in the log
 DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
 KEPT = f"NOT {DROPPABLE} AND NOT (queue = ANY (ARRAY[{', '.join(repr(name) for name in FOLLOWED)}]))"

@@ -41,6 +41,7 @@ QUEUES = {
     "strict": Queue(0, 2, {"max_deliveries": 5, "lease_time": "1 s", "dedup_window": 0.4, "dedup": "error"}, ("ack",), window=0.4),
 }
 PUSHED = tuple(name for name, queue in QUEUES.items() if queue.weight > 0)
+FOLLOWED = tuple(name for name, queue in QUEUES.items() if queue.followed)
 LASTING = tuple(name for name in PUSHED if not QUEUES[name].dropped)
 CHANGED = tuple(name for name, queue in QUEUES.items() if queue.changed)
 KEYED = tuple(name for name, queue in QUEUES.items() if queue.window > 0)

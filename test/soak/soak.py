@@ -25,7 +25,7 @@ from consumers import DELIVERED, AckConsumer, AutoConsumer, Latecomer, LossyCons
 from disturbers import Interrupter, Keeper, Maintenance, Snapshot
 from model import INVARIANTS, Violation
 from pushers import KeyedPusher, Preparer, Pusher
-from queues import QUEUES
+from queues import FOLLOWED, QUEUES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EVIDENCE = os.path.join(server.TOP, "build/soak")
@@ -231,7 +231,9 @@ def drain():
     conn = psycopg2.connect(application_name="soak-quiet-drain")
     conn.autocommit = True
     with conn.cursor() as cursor:
-        for queue, group in sql("SELECT q.name, g.name FROM queen.queues q JOIN queen.log_groups g USING (queue_id)"):
+        groups = sql("SELECT q.name, g.name FROM queen.queues q JOIN queen.log_groups g USING (queue_id)")
+        # a drop took the group along, and maybe nobody has popped since
+        for queue, group in sorted({*groups, *((name, "auto") for name in FOLLOWED)}):
             drain_group(cursor, queue, group)
         # nothing that is left is known to a running statement any more
         cursor.execute("CALL queen.maintain()")
