@@ -4,7 +4,6 @@
  * Raises. Locks: the queue's row and its groups' rows, to the end of the transaction, waiting for whoever changes them; each
  * of its partitions for a moment; waits for the transactions that have written pushes to it. Runs in backends.
  */
-#include "log/append.h"
 #include "log/dropped.h"
 #include "log/groups.h"
 #include "log/log_reader.h"
@@ -67,31 +66,29 @@ find_writers(const SegmentTable *segments, int64 partition_id, Writers *writers)
 
 /*
  * The queue's row says that the log is gone, to whoever looks dirty; pushes do, under the lock of the first partition that
- * they write to. So after a look under each partition's lock those that came before are known: wait for their ends.
+ * they write to. So after a look under each partition's lock those that came before are known: wait for their ends. The
+ * partitions are looked for dirty as well: a push may have written to one that it brings to life itself.
  */
 void
 wait_for_writers(const QueueRow *queue)
 {
-	Snapshot snapshot = register_latest_snapshot();
+	SnapshotData dirty;
 	Writers writers = {(TransactionId *) palloc(sizeof(TransactionId) * 64), 0, 64};
 	SegmentTable segments;
 	PartitionWalk walk;
 
 	segment_table_open(&segments);
-	partition_walk_open(&walk, queue->log_id, 0, snapshot);
+	InitDirtySnapshot(dirty);
+	partition_walk_open(&walk, queue->log_id, 0, &dirty);
 	while (const PartitionRow *partition = partition_walk_next(&walk))
 	{
 		if (!partition_lock(partition->partition_id))
-			ereport(ERROR, (errcode(errcode_flush_timeout),
-							errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition->name, queue->name),
-							errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),
-							errhint("Try again.")));
+			raise_partition_locked(partition->name, queue->name);
 		find_writers(&segments, partition->partition_id, &writers);
 		partition_unlock(partition->partition_id);
 	}
 	partition_walk_close(&walk);
 	segment_table_close(&segments);
-	UnregisterSnapshot(snapshot);
 	for (int i = 0; i < writers.count; i++)
 		XactLockTableWait(writers.xids[i], nullptr, nullptr, XLTW_None);
 }

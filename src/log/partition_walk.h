@@ -26,7 +26,7 @@ struct PartitionWalk
 	MemoryContext page; /* the names of rows */
 };
 
-/* Walk the partitions that a registered snapshot sees, from an id on. */
+/* Walk the partitions that a snapshot, registered or dirty, sees from an id on. */
 void partition_walk_open(PartitionWalk *walk, int64 log_id, int64 first, Snapshot snapshot);
 
 /* Walk the one that has this name. 42704 when the latest snapshot sees none; queue is the queue's name. */
