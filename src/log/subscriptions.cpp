@@ -144,7 +144,6 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 {
 	Name queue_name;
 	Name group_name;
-	QueueTable queues;
 	QueueRow queue;
 	GroupRow group;
 	bool found;
@@ -152,10 +151,7 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 	guard_write("queen.unsubscribe()");
 	queue_name = name_argument(fcinfo, 0, "queue");
 	group_name = name_argument(fcinfo, 1, "consumer_group");
-	queue_table_open(&queues, AccessShareLock);
-	if (!queue_find(&queues, setting_tenant(), queue_name, &queue))
-		raise_unknown_queue(queue_name);
-	queue_table_close(&queues);
+	queue_get(setting_tenant(), queue_name, &queue);
 	found = group_delete(queue.queue_id, group_name, &group);
 	if (found)
 		(void) retired_group_file(queue.log_id, group.group_id);
