@@ -116,7 +116,7 @@ appender_close(Appender *appender)
 static Append
 look_for_drop(Appender *appender, const FlushTarget *target, bool known, TransactionId *changer)
 {
-	switch (queue_log_state(&appender->queues, target->queue_id, target->log_id, changer))
+	switch (queue_log_state(&appender->queues, target->known.queue_id, target->known.log_id, changer))
 	{
 		case LogState::alive:
 			return Append::done;
@@ -133,7 +133,7 @@ append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datu
 			   TransactionId *changer)
 {
 	const Oid tables = RelationGetRelid(appender->segments);
-	const int64 partition_id = target->partition_id;
+	const int64 partition_id = target->known.partition_id;
 	Append result = Append::done;
 	Tail tail;
 
