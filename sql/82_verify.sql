@@ -2,7 +2,7 @@
 -- extension commits together is seen together. It knows nothing of the C++ code's way to the rows: tables, not indexes.
 -- (jit: off, since compiling the statement takes longer than a hundred thousand partitions do.)
 
-CREATE FUNCTION queen.verify_segments(boolean)
+CREATE FUNCTION queen.verify_segments(repair boolean, OUT partition_id bigint, OUT base_offset bigint, OUT problem text)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_verify_segments';
 COMMENT ON FUNCTION queen.verify_segments(boolean) IS 'Part of queen.verify(): segments that do not decode.';
 
@@ -86,7 +86,7 @@ problems (item, object, problem, mend, first_id, second_id) AS (
 	FROM spans WHERE base_offset < 0 OR end_offset < base_offset OR base_offset <= end_before OR created_at < created_before
 	UNION ALL
 	SELECT 'segment', format('partition %s, offset %s', s.partition_id, s.base_offset), s.problem, NULL, NULL, NULL
-	FROM queen.verify_segments(verify.repair) AS s(partition_id bigint, base_offset bigint, problem text)
+	FROM queen.verify_segments(verify.repair) s
 	UNION ALL
 	-- beginnings
 	SELECT 'start', format('partition %s', partition_id),

@@ -48,23 +48,13 @@ void
 raise_to_log_start(Appender *appender, int64 partition_id, Tail *floor)
 {
 	Snapshot snapshot = register_latest_snapshot();
-	IndexScan *scan = &appender->start;
+	LogStart start;
 
-	index_scan_set_snapshot(scan, snapshot);
-	index_scan_reset_keys(scan);
-	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, partition_id);
-	index_scan_start(scan);
-	if (index_scan_next(scan, ForwardScanDirection))
-	{
-		bool isnull;
-		int64 log_start = DatumGetInt64(slot_getattr(scan->slot, start_col_log_start + 1, &isnull));
-		TimestampTz created_at = DatumGetTimestampTz(slot_getattr(scan->slot, start_col_last_created_at + 1, &isnull));
-
-		floor->base = Max(floor->base, log_start);
-		floor->created_at = Max(floor->created_at, created_at);
-		ExecClearTuple(scan->slot);
-	}
-	index_scan_set_snapshot(scan, InvalidSnapshot);
+	index_scan_set_snapshot(&appender->start, snapshot);
+	log_start_find(&appender->start, partition_id, &start);
+	floor->base = Max(floor->base, start.offset);
+	floor->created_at = Max(floor->created_at, start.last_created_at);
+	index_scan_set_snapshot(&appender->start, InvalidSnapshot);
 	UnregisterSnapshot(snapshot);
 }
 
@@ -128,7 +118,7 @@ look_for_drop(Appender *appender, const FlushTarget *target, const Tail *tail, T
 {
 	if (tail->base == log_start_deleted)
 		return LogState::gone;
-	return queue_log_state(&appender->queues, target->queue_id, target->log_id, changer);
+	return queue_log_state(&appender->queues, target->known.queue_id, target->known.log_id, changer);
 }
 
 Append
@@ -136,7 +126,7 @@ append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datu
 			   TransactionId *changer)
 {
 	const Oid tables = RelationGetRelid(appender->segments);
-	const int64 partition_id = target->partition_id;
+	const int64 partition_id = target->known.partition_id;
 	LogState log = LogState::alive;
 	Append result = Append::gone;
 	Tail tail;

@@ -66,13 +66,9 @@ choice_arguments(FunctionCallInfo fcinfo, int group_arg, int ids_arg)
 int64
 find_queue_id(Name name)
 {
-	QueueTable queues;
 	QueueRow queue;
 
-	queue_table_open(&queues, AccessShareLock);
-	if (!queue_find(&queues, setting_tenant(), name, &queue))
-		raise_unknown_queue(name);
-	queue_table_close(&queues);
+	queue_get(setting_tenant(), name, &queue);
 	return queue.queue_id;
 }
 

@@ -4,7 +4,6 @@
  * Raises. Locks: the queue's row and its groups' rows, to the end of the transaction, waiting for whoever changes them; each
  * of its partitions for a moment; waits for the transactions that have written pushes to it. Runs in backends.
  */
-#include "log/append.h"
 #include "log/dropped.h"
 #include "log/groups.h"
 #include "log/log_reader.h"
@@ -84,10 +83,7 @@ wait_for_writers(const QueueRow *queue)
 	while (const PartitionRow *partition = partition_walk_next(&walk))
 	{
 		if (!partition_lock(partition->partition_id))
-			ereport(ERROR, (errcode(errcode_flush_timeout),
-							errmsg("partition \"%s\" of queue \"%s\" stayed locked", partition->name, queue->name),
-							errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout),
-							errhint("Try again.")));
+			raise_partition_locked(partition->name, queue->name);
 		find_writers(&segments, partition->partition_id, &writers);
 		partition_unlock(partition->partition_id);
 	}

@@ -233,17 +233,13 @@ Datum
 queen_find(PG_FUNCTION_ARGS)
 {
 	Search search = {};
-	QueueTable queues;
 	Name queue = name_argument(fcinfo, 0, "queue");
 
 	search.id = message_id_argument(fcinfo, 1);
 	search.one_partition = !PG_ARGISNULL(2);
 	if (search.one_partition)
 		search.partition = name_argument(fcinfo, 2, "partition");
-	queue_table_open(&queues, AccessShareLock);
-	if (!queue_find(&queues, setting_tenant(), queue, &search.queue))
-		raise_unknown_queue(queue);
-	queue_table_close(&queues);
+	queue_get(setting_tenant(), queue, &search.queue);
 	InitMaterializedSRF(fcinfo, 0);
 	search.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	search.snapshot = register_latest_snapshot();

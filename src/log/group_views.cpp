@@ -51,12 +51,7 @@ struct View
 void
 view_open(View *view, Name queue_name)
 {
-	QueueTable queues;
-
-	queue_table_open(&queues, AccessShareLock);
-	if (!queue_find(&queues, setting_tenant(), queue_name, &view->queue))
-		raise_unknown_queue(queue_name);
-	queue_table_close(&queues);
+	queue_get(setting_tenant(), queue_name, &view->queue);
 	view->snapshot = register_latest_snapshot();
 	view->now = GetCurrentTimestamp();
 	segment_table_open(&view->segments);

@@ -110,6 +110,7 @@ key_phase_run(KeyPhase *phase, FlushTarget *targets)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(per_key);
 		FlushTarget *target = &targets[int8_of(slot, sort_rank)];
+		const int64 window = target->known.dedup_window;
 		const char *queue_name = name_to_cstring(target->buffered->queue->name);
 		const char *partition_name = name_to_cstring(target->buffered->name);
 		core::Uuid hash = join(int8_of(slot, sort_hash_high), int8_of(slot, sort_hash_low));
@@ -119,11 +120,12 @@ key_phase_run(KeyPhase *phase, FlushTarget *targets)
 		bool isnull;
 
 		message_id = uuid_from_datum(slot_getattr(slot, sort_message_id + 1, &isnull));
-		target->keyed = target->keyed || target->dedup_window > 0;
-		if (target->dedup_window > 0 && !dedup_take(&dedup, target->partition_id, &hash, &message_id,
-													target->dedup_window, queue_name, partition_name, &owner))
+		if (window > 0)
+			target->keyed = true;
+		if (window > 0 && !dedup_take(&dedup, target->known.partition_id, &hash, &message_id, window, queue_name,
+									  partition_name, &owner))
 		{
-			if (target->dedup_error)
+			if (target->known.dedup_error)
 				raise_duplicate(queue_name, partition_name, psprintf("message %s", uuid_text(message_id)), &owner);
 			phase->duplicates[frame / 8] |= (uint8) (1U << (frame % 8));
 		}

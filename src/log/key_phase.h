@@ -8,7 +8,7 @@
 #define QUEEN_LOG_KEY_PHASE_H
 
 #include "core/types.h"
-#include "log/segment_builder.h"
+#include "log/targets.h"
 #include "server/pg.h"
 
 namespace queen

@@ -20,7 +20,7 @@ struct KnownName
 	int64 log_id;
 
 	/* of the queue's options, what a flush needs */
-	int compression;
+	int compression; /* zstd level, 0 stores */
 	int64 dedup_window;
 	bool dedup_error;
 };

@@ -5,8 +5,8 @@
  */
 #include "log/partition_lock.h"
 
-#include "server/errors.h"
 #include "log/tails.h"
+#include "server/errors.h"
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/timed_wait.h"

@@ -41,7 +41,7 @@ void partition_ensure(PartitionTable *partitions, int64 log_id, Name name, Parti
 
 /*
  * Walk a log's partitions in id order: up to count rows with first <= partition_id <= last into rows, with the
- * snapshot given (registered). Returns how many there are.
+ * snapshot given (registered, or dirty). Returns how many there are.
  */
 int partition_page(PartitionTable *partitions, int64 log_id, int64 first, int64 last, Snapshot snapshot,
 				   PartitionRow *rows, int count);

@@ -30,10 +30,7 @@ set_paused(FunctionCallInfo fcinfo, bool paused)
 	{
 		Name group_name = name_argument(fcinfo, 1, "consumer_group");
 
-		queue_table_open(&queues, AccessShareLock);
-		if (!queue_find(&queues, setting_tenant(), queue_name, &queue))
-			raise_unknown_queue(queue_name);
-		queue_table_close(&queues);
+		queue_get(setting_tenant(), queue_name, &queue);
 		changed = group_set_paused(queue.name, queue.queue_id, group_name, paused);
 	}
 	return BoolGetDatum(changed);

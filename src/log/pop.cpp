@@ -215,7 +215,6 @@ queen_peek(PG_FUNCTION_ARGS)
 	int64 from = PG_ARGISNULL(2) ? 0 : PG_GETARG_INT64(2);
 	int64 left = count_argument(fcinfo, 3, "max_messages", 1, most_messages);
 	MessageSink sink;
-	QueueTable queues;
 	QueueRow queue;
 	PartitionTable partitions;
 	PartitionRow partition;
@@ -225,10 +224,7 @@ queen_peek(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("from_offset %lld is out of range", (long long) from), errhint("Offsets begin at 0.")));
 	message_sink_open(&sink, fcinfo, false);
-	queue_table_open(&queues, AccessShareLock);
-	if (!queue_find(&queues, setting_tenant(), queue_name, &queue))
-		raise_unknown_queue(queue_name);
-	queue_table_close(&queues);
+	queue_get(setting_tenant(), queue_name, &queue);
 	partition_table_open(&partitions, AccessShareLock);
 	known = partition_find(&partitions, queue.log_id, partition_name, &partition);
 	partition_table_close(&partitions);

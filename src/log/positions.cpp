@@ -99,19 +99,14 @@ void
 log_ends(const LogPositions *positions, int64 partition_id, Snapshot snapshot, PartitionEnds *ends)
 {
 	IndexScan scan;
+	LogStart start;
 	Span newest;
 
 	*ends = {};
 	index_scan_open(&scan, positions->starts, positions->starts_index, snapshot);
-	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
-	index_scan_start(&scan);
-	if (index_scan_next(&scan, ForwardScanDirection))
-	{
-		bool isnull;
-
-		ends->first = DatumGetInt64(slot_getattr(scan.slot, start_col_log_start + 1, &isnull));
-	}
+	log_start_find(&scan, partition_id, &start);
 	index_scan_close(&scan);
+	ends->first = start.offset;
 	ends->last = ends->first - 1;
 	ends->any = find_span(positions, partition_id, BTLessEqualStrategyNumber, PG_INT64_MAX, snapshot, &newest);
 	if (ends->any)

@@ -67,13 +67,9 @@ push_target(Name queue, Name partition)
 	/* with auto_create off the error belongs to this call; the flush asks again, the queue may go meanwhile */
 	if (!setting_auto_create && !known_name_find(target, &known))
 	{
-		QueueTable queues;
 		QueueRow row;
 
-		queue_table_open(&queues, AccessShareLock);
-		if (!queue_find(&queues, setting_tenant(), queue, &row))
-			raise_unknown_queue(queue);
-		queue_table_close(&queues);
+		queue_get(setting_tenant(), queue, &row);
 	}
 	return target;
 }

@@ -165,6 +165,17 @@ raise_unknown_queue(Name name)
 	pg_unreachable();
 }
 
+void
+queue_get(const pg_uuid_t *tenant, Name name, QueueRow *row)
+{
+	QueueTable queues;
+
+	queue_table_open(&queues, AccessShareLock);
+	if (!queue_find(&queues, tenant, name, row))
+		raise_unknown_queue(name);
+	queue_table_close(&queues);
+}
+
 static void
 insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 {

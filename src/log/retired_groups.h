@@ -4,8 +4,7 @@
 #ifndef QUEEN_LOG_RETIRED_GROUPS_H
 #define QUEEN_LOG_RETIRED_GROUPS_H
 
-#include "log/groups.h"
-#include "log/queues.h"
+#include "server/pg.h"
 
 namespace queen
 {

@@ -112,7 +112,6 @@ run(FunctionCallInfo fcinfo, int partition_argno, Seek *seek)
 	Name queue_name = name_argument(fcinfo, 0, "queue");
 	Name group_name = name_argument(fcinfo, 1, "consumer_group");
 	Name partition_name = {};
-	QueueTable queues;
 	QueueRow queue;
 	GroupRow group;
 	Snapshot snapshot;
@@ -121,10 +120,7 @@ run(FunctionCallInfo fcinfo, int partition_argno, Seek *seek)
 
 	if (pinned)
 		partition_name = name_argument(fcinfo, partition_argno, "partition");
-	queue_table_open(&queues, AccessShareLock);
-	if (!queue_find(&queues, setting_tenant(), queue_name, &queue))
-		raise_unknown_queue(queue_name);
-	queue_table_close(&queues);
+	queue_get(setting_tenant(), queue_name, &queue);
 	if (!group_find(queue.queue_id, group_name, &group))
 		raise_unknown_group(queue.name, group_name);
 	seek->group_id = group.group_id;

@@ -90,13 +90,13 @@ append_somewhere(SegmentBuilder *builder, Datum blob)
 
 	for (;;)
 	{
-		const bool known = builder->written_log == target->log_id;
+		const bool known = builder->written_log == target->known.log_id;
 
 		CHECK_FOR_INTERRUPTS();
 		switch (append_segment(&builder->appender, target, builder->count, blob, known, &changer))
 		{
 			case Append::done:
-				builder->written_log = target->log_id;
+				builder->written_log = target->known.log_id;
 				return;
 			case Append::gone:
 				target_resolve_again(target, builder->preparing);
@@ -123,7 +123,7 @@ finish_segment(SegmentBuilder *builder)
 	if (builder->count == 0)
 		return;
 	caller = MemoryContextSwitchTo(builder->scratch);
-	append_somewhere(builder, encode({builder->frames, builder->count}, builder->target->compression));
+	append_somewhere(builder, encode({builder->frames, builder->count}, builder->target->known.compression));
 	MemoryContextSwitchTo(caller);
 	MemoryContextReset(builder->scratch);
 	builder->count = 0;

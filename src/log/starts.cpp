@@ -11,6 +11,25 @@ namespace queen
 {
 
 void
+log_start_find(IndexScan *scan, int64 partition_id, LogStart *start)
+{
+	*start = {};
+	index_scan_reset_keys(scan);
+	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, partition_id);
+	index_scan_start(scan);
+	if (index_scan_next(scan, ForwardScanDirection))
+	{
+		bool isnull;
+
+		start->offset = DatumGetInt64(slot_getattr(scan->slot, start_col_log_start + 1, &isnull));
+		start->last_created_at = DatumGetTimestampTz(slot_getattr(scan->slot, start_col_last_created_at + 1, &isnull));
+		start->stored = true;
+		start->tid = scan->slot->tts_tid;
+		ExecClearTuple(scan->slot);
+	}
+}
+
+void
 log_start_read(int64 partition_id, LogStart *start)
 {
 	Relation table = open_table(Table::log_starts, AccessShareLock);
@@ -18,19 +37,8 @@ log_start_read(int64 partition_id, LogStart *start)
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
 
-	*start = {};
 	index_scan_open(&scan, table, index, snapshot);
-	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
-	index_scan_start(&scan);
-	if (index_scan_next(&scan, ForwardScanDirection))
-	{
-		bool isnull;
-
-		start->offset = DatumGetInt64(slot_getattr(scan.slot, start_col_log_start + 1, &isnull));
-		start->last_created_at = DatumGetTimestampTz(slot_getattr(scan.slot, start_col_last_created_at + 1, &isnull));
-		start->stored = true;
-		start->tid = scan.slot->tts_tid;
-	}
+	log_start_find(&scan, partition_id, start);
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 	index_close(index, NoLock);

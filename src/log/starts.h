@@ -30,6 +30,9 @@ struct LogStart
 	ItemPointerData tid = {};
 };
 
+/* Find a partition's row with a scan on the table's key, whatever its snapshot; the default when there is none. */
+void log_start_find(IndexScan *scan, int64 partition_id, LogStart *start);
+
 /* Read with the latest snapshot; the default when there is no row. For what follows from it, hold the partition's lock. */
 void log_start_read(int64 partition_id, LogStart *start);
 

@@ -144,7 +144,6 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 {
 	Name queue_name;
 	Name group_name;
-	QueueTable queues;
 	QueueRow queue;
 	GroupRow group;
 	bool found;
@@ -152,10 +151,9 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 	guard_write("queen.unsubscribe()");
 	queue_name = name_argument(fcinfo, 0, "queue");
 	group_name = name_argument(fcinfo, 1, "consumer_group");
-	queue_table_open(&queues, AccessShareLock);
-	if (!queue_find(&queues, setting_tenant(), queue_name, &queue))
-		raise_unknown_queue(queue_name);
+	queue_get(setting_tenant(), queue_name, &queue);
 	found = group_delete(queue.queue_id, group_name, &group);
+	queue_table_open(&queues, AccessShareLock);
 	/* a purge that was waited for has given the queue another log, and one that comes now waits for us */
 	if (found && queue_find_by_id(&queues, queue.queue_id, &queue))
 		(void) retired_group_file(queue.log_id, group.group_id);

@@ -6,7 +6,6 @@
  */
 #include "log/targets.h"
 
-#include "log/known_names.h"
 #include "log/partitions.h"
 #include "log/queues.h"
 #include "server/relations.h"
@@ -52,11 +51,11 @@ resolve_queue(Resolver *resolver, FlushTarget *target)
 			refuse_birth("queue", queue->name);
 	}
 	resolver->last = queue;
-	target->queue_id = resolver->row.queue_id;
-	target->log_id = resolver->row.log_id;
-	target->compression = options->compression;
-	target->dedup_window = options->dedup_window;
-	target->dedup_error = options->dedup_error;
+	target->known.queue_id = resolver->row.queue_id;
+	target->known.log_id = resolver->row.log_id;
+	target->known.compression = options->compression;
+	target->known.dedup_window = options->dedup_window;
+	target->known.dedup_error = options->dedup_error;
 	return &resolver->row;
 }
 
@@ -81,22 +80,19 @@ resolve_by_tables(FlushTarget *targets, const uint64 *counts, int count, bool pr
 	queue_table_open(&resolver.queues, RowExclusiveLock);
 	partition_table_open(&resolver.partitions, RowExclusiveLock);
 	for (int i = 0; i < count; i++)
-		if (counts[i] > 0 && targets[i].partition_id == 0)
+		if (counts[i] > 0 && targets[i].known.partition_id == 0)
 			own_queue[i] = resolve_queue(&resolver, &targets[i])->own;
 	for (int i = 0; i < count; i++)
-		if (counts[i] > 0 && targets[i].partition_id == 0)
+		if (counts[i] > 0 && targets[i].known.partition_id == 0)
 		{
 			FlushTarget *target = &targets[i];
 			PartitionRow row;
-			KnownName known;
 
-			resolve_partition(&resolver, target->log_id, target->buffered->name, &row);
-			target->partition_id = row.partition_id;
-			known = {row.partition_id,	  target->queue_id,		target->log_id,
-					 target->compression, target->dedup_window, target->dedup_error};
+			resolve_partition(&resolver, target->known.log_id, target->buffered->name, &row);
+			target->known.partition_id = row.partition_id;
 			/* what this transaction has written itself may be rolled back, and nobody would be told */
 			if (!own_queue[i] && !row.own)
-				known_name_put(target->buffered, &known, generation);
+				known_name_put(target->buffered, &target->known, generation);
 		}
 	partition_table_close(&resolver.partitions);
 	queue_table_close(&resolver.queues);
@@ -115,15 +111,8 @@ targets_resolve(BufferedPartition **sorted, const uint64 *counts, int count, boo
 	AcceptInvalidationMessages();
 	for (int i = 0; i < count; i++)
 	{
-		KnownName known;
-
 		targets[i].buffered = sorted[i];
-		if (counts[i] == 0)
-			continue;
-		if (known_name_find(sorted[i], &known))
-			targets[i] = {sorted[i], known.partition_id, known.queue_id,	 known.log_id,
-						  false,	 known.compression,	 known.dedup_window, known.dedup_error};
-		else
+		if (counts[i] > 0 && !known_name_find(sorted[i], &targets[i].known))
 			all_known = false;
 	}
 	if (!all_known)
@@ -134,7 +123,7 @@ targets_resolve(BufferedPartition **sorted, const uint64 *counts, int count, boo
 void
 target_resolve_again(FlushTarget *target, bool preparing)
 {
-	const int64 deleted = target->partition_id;
+	const int64 deleted = target->known.partition_id;
 	constexpr uint64 one = 1;
 
 	/* who pushes them again would not meet them where the message goes now */
@@ -146,9 +135,9 @@ target_resolve_again(FlushTarget *target, bool preparing)
 				 "queue \"%s\" or its partition \"%s\" was dropped while messages with a dedup_key were being pushed",
 				 name_to_cstring(target->buffered->queue->name), name_to_cstring(target->buffered->name)),
 			 errhint("Try again.")));
-	target->partition_id = 0;
+	target->known.partition_id = 0;
 	resolve_by_tables(target, &one, 1, preparing);
-	if (target->partition_id == deleted)
+	if (target->known.partition_id == deleted)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("partition \"%s\" of queue \"%s\" is there and marked as deleted",

@@ -4,6 +4,7 @@
 #ifndef QUEEN_LOG_TARGETS_H
 #define QUEEN_LOG_TARGETS_H
 
+#include "log/known_names.h"
 #include "log/push_buffer.h"
 #include "server/pg.h"
 
@@ -14,13 +15,8 @@ namespace queen
 struct FlushTarget
 {
 	const BufferedPartition *buffered;
-	int64 partition_id; /* 0 while it is not known */
-	int64 queue_id;
-	int64 log_id;
+	KnownName known; /* its partition_id is 0 until the name is resolved */
 	bool keyed;		 /* dedup_keys were taken in this partition */
-	int compression; /* zstd level, 0 stores */
-	int64 dedup_window;
-	bool dedup_error;
 };
 
 /*

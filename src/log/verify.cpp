@@ -126,7 +126,7 @@ queen_verify_segments(PG_FUNCTION_ARGS)
 		raise_null_argument("repair");
 	if (PG_GETARG_BOOL(0))
 		guard_write("queen.verify(repair => true)");
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	InitMaterializedSRF(fcinfo, 0);
 	per_segment = AllocSetContextCreate(CurrentMemoryContext, "queen verify", ALLOCSET_DEFAULT_SIZES);
 	segments = open_table(Table::log_segments, AccessShareLock);
 	slot = table_slot_create(segments, nullptr);
