@@ -144,6 +144,7 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 {
 	Name queue_name;
 	Name group_name;
+	QueueTable queues;
 	QueueRow queue;
 	GroupRow group;
 	bool found;
