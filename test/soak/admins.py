@@ -82,6 +82,18 @@ class Redriver(Actor):
             self.do("INSERT INTO soak.redrives SELECT %s, queen.redrive(%s, %s, %s)", tx, queue, group, ids)
 
 
+# wait for a moment in which somebody is between the flush and the end
+SOMEBODY_LINGERS = """
+    DO $$
+    BEGIN
+        FOR i IN 1..50 LOOP
+            PERFORM pg_stat_clear_snapshot();
+            EXIT WHEN EXISTS (SELECT FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'PgSleep');
+            PERFORM pg_sleep(0.002);
+        END LOOP;
+    END $$"""
+
+
 class Dropper(Pusher):
     """Drops or purges a queue under those who push to it and consume it."""
 
@@ -90,6 +102,8 @@ class Dropper(Pusher):
 
     def step(self):
         end = self.rng.choices(("commit", "rollback", "fail"), (8, 1, 1))[0]
+        if self.rng.random() < 0.7:
+            self.do(SOMEBODY_LINGERS)
         self.transaction(self.drop, end=end)
         self.do("UPDATE soak.drops SET known = clock_timestamp() WHERE tx = %s", self.number << 32 | self.transactions)
         self.pause(0.4)

@@ -286,7 +286,7 @@ def check_at_rest(settings: Settings) -> dict:
 
 # What a soak must have met, or it has shown nothing: least counts for every second of it.
 NEEDED = {"messages": 20, "completed": 20, "commits": 20, "failures": 1, "deleted": 1, "duplicates dropped": 0.2, "holes": 0.05,
-          "redelivered": 0.2, "dead": 0.05, "lost leases": 0.05, "seeks": 0.1, "redriven": 0.05, "pauses": 0.2, "drops": 0.2, "purges": 0.2,
+          "redelivered": 0.2, "dead": 0.05, "lost leases": 0.05, "seeks": 0.1, "redriven": 0.05, "pauses": 0.2, "drops": 0.1, "purges": 0.1,
           "razed delivered": 1, "razed gone": 1, "mayfly delivered": 1, "aged gone": 0.5, "partitions expired": 0.2, "clients killed": 0.2}
 
 
