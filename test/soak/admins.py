@@ -59,7 +59,7 @@ class Redriver(Actor):
     def step(self):
         end = self.rng.choices(("commit", "rollback", "fail"), (8, 1, 1))[0]
         self.transaction(self.redrive, end=end)
-        self.pause(0.3)
+        self.pause(0.1)
 
     def redrive(self, tx: int):
         queue = self.rng.choice(("hot", "wide", "strict"))
@@ -80,6 +80,8 @@ class Redriver(Actor):
             self.do("INSERT INTO soak.redrives SELECT %s, queen.purge_dead(%s, %s, %s)", tx, queue, group, ids)
         else:
             self.do("INSERT INTO soak.redrives SELECT %s, queen.redrive(%s, %s, %s)", tx, queue, group, ids)
+        if self.rng.random() < 0.5:
+            time.sleep(self.rng.random() * 0.2)  # the other one meets what is taken and not committed
 
 
 # wait for a moment in which somebody is between the flush and the end

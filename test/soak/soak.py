@@ -188,8 +188,12 @@ def run_load(settings: Settings, rng: random.Random) -> dict:
     end = time.monotonic() + settings.seconds
     latest = end + settings.seconds  # on a machine that is busy with something else recovery takes its time
     next_crash = time.monotonic() + settings.kill_every
+
+    def is_short(crashes: list, company: Company) -> bool:
+        return len(crashes) < settings.least_crashes or company.killed < NEEDED["clients killed"] * settings.seconds
+
     try:
-        while checker.is_alive() and (time.monotonic() < end or (len(crashes) < settings.least_crashes and time.monotonic() < latest)):
+        while checker.is_alive() and (time.monotonic() < end or (is_short(crashes, company) and time.monotonic() < latest)):
             company.fill()
             time.sleep(0.2 + rng.random() * 0.4)
             company.kill_one()
