@@ -59,7 +59,7 @@ class Redriver(Actor):
     def step(self):
         end = self.rng.choices(("commit", "rollback", "fail"), (8, 1, 1))[0]
         self.transaction(self.redrive, end=end)
-        self.pause(0.3)
+        self.pause(0.1)
 
     def redrive(self, tx: int):
         queue = self.rng.choice(("hot", "wide", "strict"))
@@ -80,6 +80,20 @@ class Redriver(Actor):
             self.do("INSERT INTO soak.redrives SELECT %s, queen.purge_dead(%s, %s, %s)", tx, queue, group, ids)
         else:
             self.do("INSERT INTO soak.redrives SELECT %s, queen.redrive(%s, %s, %s)", tx, queue, group, ids)
+        if self.rng.random() < 0.5:
+            time.sleep(self.rng.random() * 0.2)  # the other one meets what is taken and not committed
+
+
+# wait for a moment in which somebody is between the flush and the end
+SOMEBODY_LINGERS = """
+    DO $$
+    BEGIN
+        FOR i IN 1..50 LOOP
+            PERFORM pg_stat_clear_snapshot();
+            EXIT WHEN EXISTS (SELECT FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'PgSleep');
+            PERFORM pg_sleep(0.002);
+        END LOOP;
+    END $$"""
 
 
 class Dropper(Pusher):
@@ -90,6 +104,8 @@ class Dropper(Pusher):
 
     def step(self):
         end = self.rng.choices(("commit", "rollback", "fail"), (8, 1, 1))[0]
+        if self.rng.random() < 0.7:
+            self.do(SOMEBODY_LINGERS)
         self.transaction(self.drop, end=end)
         self.do("UPDATE soak.drops SET known = clock_timestamp() WHERE tx = %s", self.number << 32 | self.transactions)
         self.pause(0.4)

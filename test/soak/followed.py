@@ -25,7 +25,9 @@ class Followed:
         drops = sorted(drops, key=lambda drop: drop[2])
         self.known = [known for _, _, known in drops]
         self.latest = list(itertools.accumulate((began for began, _, _ in drops), max))  # of those known until then
-        self.last_ended = max((ended for _, ended, _ in drops), default=-math.inf)
+        drops.sort()
+        self.begins = [began for began, _, _ in drops]
+        self.last_end = list(itertools.accumulate((ended for _, ended, _ in drops), max))  # of those begun until then
 
     def deliver(self, event: int, part: str, m: Message, began: float, at: float):
         """m.offset is not looked at; m.committed is the stamp of its commit, which is not visible before that."""
@@ -62,6 +64,7 @@ class Followed:
             if passed == math.inf:
                 continue
             # a drop takes along what is in the log, and waits for its commit; who commits behind the call is in the new queue
-            if passed < began + self.retention and committed >= self.last_ended:
+            drops = bisect.bisect_left(self.begins, passed)
+            if passed < began + self.retention and (drops == 0 or committed >= self.last_end[drops - 1]):
                 raise Violation("skipped", f"{self.name}/{part}: tx {tx} seq {seq} was never delivered")
             self.gone += 1

@@ -30,7 +30,7 @@ QUEUES = {
     # where many partitions share a commit
     "wide": Queue(2, 40, {"lease_time": "1 s", "max_deliveries": 2, "retry_delay": "20 ms", "compression": "none"},
                   changed={"lease_time": ("1 s", "1 s", "1.3 s"), "compression": COMPRESSIONS}),
-    "razed": Queue(2, 3, {}, ("auto",), followed=True, dropped=True),
+    "razed": Queue(4, 3, {}, ("auto",), followed=True, dropped=True),
     # partitions expire
     "mayfly": Queue(1, 40, {"completed_retention": 0}, ("auto",), followed=True),
     "aged": Queue(1, 2, {"retention": 0.3}, ("auto",), followed=True, retention=0.3),
