@@ -89,8 +89,8 @@ is_there(Table which, std::initializer_list<AttrNumber> columns, int64 key)
 }
 
 /*
- * Delete the rows whose index (on columns) begins with a key. True when none is left; false when the budget is spent, or
- * somebody is at a row.
+ * Delete the rows whose index (on columns) begins with a key. True when none is left; false when the budget is spent,
+ * somebody is at a row, or has inserted one and not ended: a consumer that had found the queue before its drop was committed.
  */
 bool
 delete_rows(Table which, std::initializer_list<AttrNumber> columns, int64 key, Budget *budget)
@@ -120,7 +120,7 @@ delete_rows(Table which, std::initializer_list<AttrNumber> columns, int64 key, B
 	index_close(index, NoLock);
 	table_close(table, NoLock);
 	CommandCounterIncrement();
-	return done;
+	return done && !is_there(which, columns, key);
 }
 
 /* All that is filed under a partition's id. */
