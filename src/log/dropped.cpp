@@ -89,8 +89,8 @@ is_there(Table which, std::initializer_list<AttrNumber> columns, int64 key)
 }
 
 /*
- * Delete the rows whose index (on columns) begins with a key. True when none is left; false when the budget is spent, or
- * somebody is at a row: a pop, say, that began before the drop and whose transaction has not ended.
+ * Delete the rows whose index (on columns) begins with a key. True when none is left; false when the budget is spent,
+ * somebody is at a row, or has inserted one and not ended: a consumer that had found the queue before its drop was committed.
  */
 bool
 delete_rows(Table which, std::initializer_list<AttrNumber> columns, int64 key, Budget *budget)
