@@ -135,26 +135,27 @@ clean_partition(int64 partition_id, Budget *budget)
 		   delete_rows(Table::log_partitions, {1}, partition_id, budget);
 }
 
-/* The partitions of a log, one after the other. */
+/* The partitions of a log from *next on, which is moved: a scan from the first would meet all that a held snapshot keeps. */
 bool
-clean_log(int64 log_id, Budget *budget)
+clean_log(int64 log_id, int64 *next, Budget *budget)
 {
 	for (;;)
 	{
 		Snapshot snapshot = register_latest_snapshot();
 		PartitionTable partitions;
-		int64 least;
-		int64 greatest;
+		PartitionRow row;
 		bool found;
 
 		partition_table_open(&partitions, AccessShareLock);
-		found = partition_id_range(&partitions, log_id, snapshot, &least, &greatest);
+		found = partition_page(&partitions, log_id, *next, PG_INT64_MAX, snapshot, &row, 1) > 0;
 		partition_table_close(&partitions);
 		UnregisterSnapshot(snapshot);
 		if (!found)
 			break;
-		if (!clean_partition(least, budget))
+		*next = row.partition_id;
+		if (!clean_partition(row.partition_id, budget))
 			return false;
+		*next = row.partition_id + 1;
 	}
 	/* a commit that began before the drop may still be bringing one to life */
 	return !is_there(Table::log_partitions, {2, 1}, log_id);
@@ -180,9 +181,9 @@ is_unknown(Relation table, TupleTableSlot *slot)
 			DatumGetTimestampTz(slot->tts_values[col_dropped_at]) < GetCurrentTimestamp() - partition_grace);
 }
 
-/* A piece of the filing in the scan's slot; false when it has to wait. */
+/* A piece of the filing in the scan's slot, from *next_partition on; false when it has to wait. */
 bool
-step(Relation table, IndexScan *scan)
+step(Relation table, IndexScan *scan, int64 *next_partition)
 {
 	Budget budget = {piece_rows, GetCurrentTimestamp() + piece_time};
 	ItemPointerData tid = scan->slot->tts_tid;
@@ -198,7 +199,7 @@ step(Relation table, IndexScan *scan)
 	if (!nulls[col_partition_id])
 		done = clean_partition(DatumGetInt64(values[col_partition_id]), &budget);
 	else
-		done = clean_log(DatumGetInt64(values[col_log_id]), &budget) &&
+		done = clean_log(DatumGetInt64(values[col_log_id]), next_partition, &budget) &&
 			   (nulls[col_queue_id] || clean_queue(DatumGetInt64(values[col_queue_id]), &budget));
 	if (done)
 		delete_row(table, &tid);
@@ -257,7 +258,7 @@ partition_file_orphan(int64 partition_id)
 }
 
 bool
-dropped_step()
+dropped_step(int64 *dropped_id, int64 *next_partition)
 {
 	Relation table = open_table(Table::log_dropped, RowExclusiveLock);
 	Relation index = open_index(table, {col_dropped_id + 1}, RowExclusiveLock);
@@ -266,9 +267,18 @@ dropped_step()
 	bool done = false;
 
 	index_scan_open(&scan, table, index, snapshot);
+	index_scan_key_int8(&scan, 1, BTGreaterEqualStrategyNumber, *dropped_id);
 	index_scan_start(&scan);
 	while (!done && index_scan_next(&scan, ForwardScanDirection))
-		done = step(table, &scan);
+	{
+		bool isnull;
+		int64 id = DatumGetInt64(slot_getattr(scan.slot, col_dropped_id + 1, &isnull));
+
+		if (id != *dropped_id)
+			*next_partition = 0;
+		*dropped_id = id;
+		done = step(table, &scan, next_partition);
+	}
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 	index_close(index, NoLock);

@@ -30,8 +30,9 @@ bool partition_file_orphan(int64 partition_id);
 /*
  * A bounded piece of the clean-up. False when there is nothing to do now: nothing is left, or what is left waits until
  * nobody can know its ids. Never waits. Commit after each call.
+ *   dropped_id, next_partition: where the pass stands, 0 at its begin; moved
  */
-bool dropped_step();
+bool dropped_step(int64 *dropped_id, int64 *next_partition);
 
 } // namespace queen
 

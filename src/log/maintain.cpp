@@ -73,7 +73,7 @@ bool
 next_phase(MaintainPass *pass)
 {
 	pass->phase = (MaintainPhase) ((int) pass->phase + 1);
-	pass->queue_id = 0;
+	pass->id = 0;
 	pass->partition_id = 0;
 	pass->block = 0;
 	return pass->phase != MaintainPhase::end;
@@ -86,11 +86,11 @@ queue_step(MaintainPass *pass)
 	QueueRow queue;
 	bool more;
 
-	if (!next_queue(pass->queue_id, &queue))
+	if (!next_queue(pass->id, &queue))
 		return false;
-	if (queue.queue_id != pass->queue_id)
+	if (queue.queue_id != pass->id)
 		pass->partition_id = 0;
-	pass->queue_id = queue.queue_id;
+	pass->id = queue.queue_id;
 	if (pass->phase == MaintainPhase::segments)
 		more = walk_partitions(pass, &queue);
 	else
@@ -99,7 +99,7 @@ queue_step(MaintainPass *pass)
 	if (!more)
 	{
 		/* partitions of the next queue may be older than this one's last */
-		pass->queue_id++;
+		pass->id++;
 		pass->partition_id = 0;
 	}
 	return true;
@@ -122,7 +122,7 @@ maintain_step(MaintainPass *pass)
 	switch (pass->phase)
 	{
 		case MaintainPhase::dropped:
-			done = dropped_step();
+			done = dropped_step(&pass->id, &pass->partition_id);
 			break;
 		case MaintainPhase::retired_groups:
 			done = retired_groups_step();

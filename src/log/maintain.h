@@ -24,7 +24,7 @@ struct MaintainPass
 {
 	MaintainPhase phase;
 	TimestampTz began; /* ages count from there, so that a pass ends under load */
-	int64 queue_id;	   /* the next to look at … */
+	int64 id;		   /* the next filing or queue to look at … */
 	int64 partition_id;
 	BlockNumber block;
 };

@@ -62,6 +62,17 @@ is($sql->(q{
 	SELECT queen.push('b', '1');
 	SELECT count(*) FROM (SELECT queen.extend(lease) FROM queen.pop('b', 'g'), generate_series(1, 20)) e;
 	SELECT count(*), count(DISTINCT consumer_group) FROM queen.pg_stat_queen_blocked}) =~ s/^.*\n//sr, '0|0', 'nothing is blocked');
+
+# ---- cleaning up after a drop ----
+
+# what the index is asked for grows with the partitions, not with their square: each piece begins behind the last one
+$sql->("SELECT count(queen.push('dropped', to_jsonb(n), partition => 'p' || n)) FROM generate_series(1, 4000) n; SELECT queen.drop_queue('dropped')");
+$holder->query('COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM sent');
+my $read = q{SELECT sum(pg_stat_get_tuples_returned(indexrelid)) FROM pg_index WHERE indrelid = 'queen.log_partitions'::regclass};
+my $before = $sql->($read);
+$sql->('CALL queen.maintain()');
+is($sql->("SELECT count(*) FROM queen.log_dropped"), '0', 'a drop is cleaned up under a snapshot that was taken after it');
+cmp_ok($sql->($read) - $before, '<', 100000, 'and no piece goes over what the ones before have deleted');
 $holder->query('COMMIT');
 $holder->quit;
 $sql->('VACUUM');
