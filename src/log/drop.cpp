@@ -4,6 +4,8 @@
  * Raises. Locks: the queue's row and its groups' rows, to the end of the transaction, waiting for whoever changes them; each
  * of its partitions for a moment; waits for the transactions that have written pushes to it. Runs in backends.
  */
+#include "log/append.h"
+#include "log/cursors.h"
 #include "log/dropped.h"
 #include "log/groups.h"
 #include "log/log_reader.h"
@@ -43,10 +45,15 @@ add_writer(Writers *writers, TransactionId xid)
 	writers->xids[writers->count++] = xid;
 }
 
-/* The running transactions with segments at a partition's end. */
+/*
+ * The running transactions with segments in a partition. They may lie below committed ones, but not below what a cursor has
+ * passed.
+ */
 void
-find_writers(const SegmentTable *segments, int64 partition_id, Writers *writers)
+find_writers(const SegmentTable *segments, const EraHandle *cursors, int64 partition_id, Writers *writers)
 {
+	Snapshot snapshot = register_latest_snapshot();
+	const int64 settled = cursors_furthest(cursors, partition_id, snapshot);
 	SnapshotData dirty;
 	IndexScan scan;
 
@@ -54,14 +61,14 @@ find_writers(const SegmentTable *segments, int64 partition_id, Writers *writers)
 	index_scan_open(&scan, segments->table, segments->index, &dirty);
 	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, partition_id);
 	index_scan_start(&scan);
-	while (index_scan_next(&scan, BackwardScanDirection))
+	while (index_scan_next(&scan, BackwardScanDirection) && segment_int8(scan.slot, segment_col_end_offset) > settled)
 	{
+		CHECK_FOR_INTERRUPTS();
 		if (TransactionIdIsValid(dirty.xmin))
 			add_writer(writers, dirty.xmin);
-		else if (!row_is_own(scan.slot))
-			break;
 	}
 	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
 }
 
 /*
@@ -75,19 +82,23 @@ wait_for_writers(const QueueRow *queue)
 	Writers writers = {(TransactionId *) palloc(sizeof(TransactionId) * 64), 0, 64};
 	SnapshotData dirty;
 	SegmentTable segments;
+	EraHandle cursors;
 	PartitionWalk walk;
 
 	InitDirtySnapshot(dirty);
 	segment_table_open(&segments);
+	era_open(&cursors, &cursor_table);
 	partition_walk_open(&walk, queue->log_id, 0, &dirty);
 	while (const PartitionRow *partition = partition_walk_next(&walk))
 	{
 		if (!partition_lock(partition->partition_id))
 			raise_partition_locked(partition->name, queue->name);
-		find_writers(&segments, partition->partition_id, &writers);
 		partition_unlock(partition->partition_id);
+		/* whoever has the lock from now on meets the queue's row */
+		find_writers(&segments, &cursors, partition->partition_id, &writers);
 	}
 	partition_walk_close(&walk);
+	era_close(&cursors);
 	segment_table_close(&segments);
 	for (int i = 0; i < writers.count; i++)
 		XactLockTableWait(writers.xids[i], nullptr, nullptr, XLTW_None);
