@@ -162,6 +162,31 @@ claim_candidates(CandidateWalk *walk, const ClaimRequest *request, const PopArgu
 
 } // namespace
 
+/*
+ * The queue and its group, which is subscribed where it is not there yet. A drop or purge that ends between the two looks
+ * would give us a log that is gone together with a group that has completed nothing of it. False: there is nothing to take.
+ */
+static bool
+find_queue_and_group(const PopArguments *args, QueueRow *queue, GroupRow *group)
+{
+	QueueTable queues;
+	QueueRow now;
+	bool same = false;
+	bool known = true;
+
+	queue_table_open(&queues, AccessShareLock);
+	while (known && !same)
+	{
+		CHECK_FOR_INTERRUPTS();
+		/* an unknown queue is no error: its first push may be under way */
+		known = queue_find(&queues, setting_tenant(), args->queue, queue) &&
+				group_find_or_subscribe(setting_tenant(), queue->queue_id, args->group, group) == GroupFind::found;
+		same = known && queue_find_by_id(&queues, queue->queue_id, &now) && now.log_id == queue->log_id;
+	}
+	queue_table_close(&queues);
+	return known;
+}
+
 QUEEN_FUNCTION(queen_pop)
 QUEEN_FUNCTION(queen_peek)
 
@@ -174,7 +199,6 @@ queen_pop(PG_FUNCTION_ARGS)
 {
 	PopArguments args;
 	MessageSink sink;
-	QueueTable queues;
 	QueueRow queue;
 	GroupRow group;
 	bool known;
@@ -183,11 +207,7 @@ queen_pop(PG_FUNCTION_ARGS)
 	pop_arguments(fcinfo, &args);
 	message_sink_open(&sink, fcinfo, args.max_partitions > 1 && !args.pinned);
 
-	queue_table_open(&queues, AccessShareLock);
-	known = queue_find(&queues, setting_tenant(), args.queue, &queue);
-	queue_table_close(&queues);
-	/* an unknown queue is no error: its first push may be under way */
-	known = known && group_find_or_subscribe(setting_tenant(), queue.queue_id, args.group, &group) == GroupFind::found;
+	known = find_queue_and_group(&args, &queue, &group);
 	/* who asks in vain is active too */
 	if (known)
 		group_touch(&group);
