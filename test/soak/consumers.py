@@ -57,7 +57,7 @@ class Steady(AutoConsumer):
     role = "steady"
     victim = False
     warm_up = 100
-    most_growth = 1 << 20
+    most_growth = 4 << 20  # of which zstd takes some, by the level
 
     def connected(self):
         self.steps = 0
