@@ -36,11 +36,11 @@ SELECT send('window', 30, 12);
 SELECT send('busy', 40, 25);
 SQL
 $script =~ s/\\if :lost = 1/\\set rolls_back :lost = 1\n\\if :rolls_back/;
-finish_load(load($node, '-c 16 -j 2 -t 50', keys => $script), 'no deadlock, no error');
+finish_load(load($node, '-c 16 -j 2 -T 4', keys => $script), 'no deadlock, no error');
 
 is($sql->(q{SELECT count(*) FROM (SELECT 1 FROM generate_series(0, 4) p, queen.peek('q', 'p' || p, max_messages => 100000) GROUP BY message HAVING count(*) > 1) d}),
 	'0', 'each key is there once');
-cmp_ok($sql->(q{SELECT count(*) FROM generate_series(0, 4) p, queen.peek('q', 'p' || p, max_messages => 100000)}), '>', 9000, 'and most were pushed');
+cmp_ok($sql->(q{SELECT count(*) FROM generate_series(0, 4) p, queen.peek('q', 'p' || p, max_messages => 100000)}), '>', 500, 'and many were pushed');
 is($sql->(q{
 	SELECT count(*) FROM queen.log_txns t JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id)
 	WHERE q.name = 'q' AND NOT EXISTS (SELECT FROM queen.peek('q', p.name, max_messages => 100000) m WHERE m.message_id = t.message_id)}),
