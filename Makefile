@@ -103,6 +103,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/60_ack.sql \
 	sql/65_dead.sql \
 	sql/70_views.sql \
+	sql/75_hotlist.sql \
 	sql/80_maintain.sql \
 	sql/82_verify.sql \
 	sql/85_rights.sql \
@@ -112,7 +113,7 @@ install_script := queen--$(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" $
 DATA_built = $(install_script)
 DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql))
 
-sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp))
+sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp $(here)/src/*/*/*.cpp))
 OBJS = $(sources:%.cpp=build/obj/%.o)
 SHLIB_LINK += -lzstd
 

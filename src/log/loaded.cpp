@@ -6,6 +6,7 @@
  *
  * Raises. Locks: queen.log_segments, against whoever appends, to the end of the transaction. Runs in backends.
  */
+#include "hotlist/journal.h"
 #include "log/tails.h"
 #include "server/relations.h"
 
@@ -58,6 +59,7 @@ queen_loaded(PG_FUNCTION_ARGS)
 		LockRelationOid(own_tables(), ShareRowExclusiveLock);
 	}
 	tails_forget_all(own_tables());
+	journal_owe_all(own_tables());
 	queues = open_table(Table::queues, AccessShareLock);
 	invalidate_names(queues);
 	table_close(queues, NoLock);
