@@ -112,7 +112,7 @@ install_script := queen--$(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" $
 DATA_built = $(install_script)
 DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql))
 
-sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp))
+sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp $(here)/src/*/*/*.cpp))
 OBJS = $(sources:%.cpp=build/obj/%.o)
 SHLIB_LINK += -lzstd
 
