@@ -163,9 +163,11 @@ define_hotlist_settings()
 							"Stretched so that walks take at most a hundredth of a core. 0: never.",
 							&setting_hotlist_reseed_interval, /* bootValue= */ 30, 0, INT_MAX / 1000, PGC_SIGHUP,
 							GUC_UNIT_S, nullptr, nullptr, nullptr);
+	/* without preload there is none, whatever it says, and the server refuses settings of its start */
 	DefineCustomIntVariable("queen.hotlist_size", "Memory for the hot-list, shared by all databases.",
 							"0: none; pops then ask the tables.", &setting_hotlist_size, /* bootValue= */ 64 * 1024, 0,
-							MAX_KILOBYTES, PGC_POSTMASTER, GUC_UNIT_KB, check_hotlist_size, nullptr, nullptr);
+							MAX_KILOBYTES, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, GUC_UNIT_KB, check_hotlist_size,
+							nullptr, nullptr);
 	DefineCustomStringVariable("queen.hotlist_trace",
 							   "Logs what the hot-list does for queues whose names begin like this.",
 							   "Empty: nothing.", &hotlist_trace_text, /* bootValue= */ "", PGC_SUSET, 0, nullptr,

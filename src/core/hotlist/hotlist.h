@@ -197,6 +197,13 @@ bool mark_ring(const Hotlist &hotlist, const RingKey &key, std::int64_t partitio
 void promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, Micros now,
 			 const Listener &listener) noexcept;
 
+/*
+ * A row that others may have met locked is free: what is parked is ready, what is checked out keeps whoever has it from clearing it. Makes
+ * no slot.
+ */
+void unpark(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, Micros now,
+			const Listener &listener) noexcept;
+
 /* Work may be pending that nobody can name: the rings owe a walk. */
 void owe_ring(const Hotlist &hotlist, const RingKey &key, const Listener &listener) noexcept;
 void owe_queue(const Hotlist &hotlist, const QueueKey &key, const Listener &listener) noexcept;

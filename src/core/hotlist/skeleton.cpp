@@ -159,4 +159,8 @@ inconsistency(const Hotlist &) noexcept
 	return nullptr;
 }
 
+void
+unpark(const Hotlist &, const RingKey &, std::int64_t, Micros, const Listener &) noexcept
+{
+}
 } // namespace queen::core::hotlist
