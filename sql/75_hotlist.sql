@@ -46,7 +46,7 @@ COMMENT ON COLUMN queen.pg_stat_queen_hotlist.ready IS 'Partitions that the next
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.parked IS 'Partitions that are looked at again at a time: under a lease, deferred, locked, or behind a push.';
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.checked_out IS 'Partitions that a pop is at, or a transaction that has popped them and not ended.';
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.oldest_ready_age IS 'Seconds for which the longest waiting ready partition is; null when none is ready.';
-COMMENT ON COLUMN queen.pg_stat_queen_hotlist.owes IS 'What a walk over the tables is owed for: nothing, floor (the last one is older than the interval), walk (the ring is new, or something happened that only a walk finds), incomplete (candidates did not fit).';
+COMMENT ON COLUMN queen.pg_stat_queen_hotlist.owes IS 'What a walk over the tables is owed for: nothing, floor (the last one is older than the interval), walk (the ring is new, or something happened that only a walk finds), incomplete (candidates did not fit), full (a walk, but there is no room: pops ask the tables).';
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.marks IS 'Partitions that commits have reported, each as often as it was.';
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.takes IS 'Partitions that pops were told.';
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.took IS 'Of these: they had messages.';

@@ -61,6 +61,8 @@ owes_name(hot::Owes owes)
 			return "walk";
 		case hot::Owes::incomplete:
 			return "incomplete";
+		case hot::Owes::full:
+			return "full";
 	}
 	return "unknown";
 }

@@ -6,6 +6,7 @@
 #include "log/serve.h"
 
 #include "hotlist/journal.h"
+#include "hotlist/upkeep.h"
 #include "log/candidates.h"
 #include "log/ring_walk.h"
 #include "server/settings.h"
@@ -281,47 +282,67 @@ find_ring(const ClaimRequest *request, ServedRing *served, Oid tables)
 	return true;
 }
 
-/* Does the ring owe a walk that this call should make, having found nothing more to serve? */
+/*
+ * The ring has nothing ready any more: walk if it owes that, and serve what was found. False: the tables are to be asked.
+ */
 bool
-owes_walk(const ServedRing *served, bool dry)
+serve_what_is_owed(Serving *serving, const ServedRing *served, NoteNumber *left, uint32 *left_count)
 {
 	const hot::Micros interval = (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
 
-	switch (hot::owes(hotlist(), served->ring, hotlist_now(), interval))
+	while (!serving->done)
 	{
-		case hot::Owes::nothing:
+		const int looked_at = serving->looked_at;
+
+		switch (hot::owes(hotlist(), served->ring, hotlist_now(), interval))
+		{
+			case hot::Owes::nothing:
+				return true;
+			case hot::Owes::full:
+				count_fallback(Fallback::full);
+				return false;
+			case hot::Owes::walk:
+			case hot::Owes::floor:
+			case hot::Owes::incomplete:
+				break;
+		}
+		if (!ring_walk(serving->request->queue, serving->request->group, served))
+		{
+			count_fallback(Fallback::cold);
 			return false;
-		case hot::Owes::walk:
-		case hot::Owes::floor:
-		case hot::Owes::incomplete:
-			return dry;
+		}
+		serve_ready(serving, served, left, left_count);
+		if (serving->looked_at == looked_at &&
+			hot::owes(hotlist(), served->ring, hotlist_now(), 0) != hot::Owes::nothing)
+		{
+			/* what it found did not fit where it belongs */
+			count_fallback(Fallback::full);
+			return false;
+		}
 	}
-	return false;
+	return true;
 }
 
 /* False: the tables are to be asked for what is still wanted. */
 bool
 serve_by_ring(Serving *serving, const ServedRing *served)
 {
+	const hot::Micros interval = (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
 	const NoteNumber own_end = journal_begin_call();
 	NoteNumber left[hotlist_most_taken];
 	uint32 left_count = 0;
 	bool served_all = true;
 
+	if (hot::overdue(hotlist(), served->ring, hotlist_now(), interval))
+		(void) ring_walk(serving->request->queue, serving->request->group, served);
 	serve_ready(serving, served, left, &left_count);
-	while (!serving->done && served_all && owes_walk(served, left_count == 0))
-	{
-		served_all = ring_walk(serving->request->queue, serving->request->group, served);
-		if (served_all)
-			serve_ready(serving, served, left, &left_count);
-	}
+	if (left_count == 0)
+		served_all = serve_what_is_owed(serving, served, left, &left_count);
 	if (!serving->done)
 		serve_own(serving, served, own_end);
 	/* in front of the ring again, in their order */
 	while (left_count > 0)
 		journal_settle(left[--left_count], {});
-	if (!served_all)
-		count_fallback(Fallback::cold);
 	return served_all;
 }
 
@@ -356,6 +377,7 @@ serve(const ClaimRequest *request, const ServeLimits *limits, MessageSink *sink)
 	if (serving.partitions == 0)
 		segment_frames_check(&serving.tables.damage);
 	claim_tables_close(&serving.tables);
+	hotlist_upkeep();
 	if (is_traced(request->queue))
 		ereport(LOG,
 				(errmsg("queen: hot-list trace: queue \"%s\", group \"%s\": served %lld messages of %lld partitions %s, "

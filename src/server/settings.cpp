@@ -174,8 +174,8 @@ define_hotlist_settings()
 							   nullptr, nullptr);
 	DefineCustomIntVariable("queen.hotlist_window_batch",
 							"Ends a window_buffer early when that many messages wait in a partition.", nullptr,
-							&setting_hotlist_window_batch, /* bootValue= */ 100, 1, 1000000, PGC_SIGHUP, 0, nullptr,
-							nullptr, nullptr);
+							&setting_hotlist_window_batch, /* bootValue= */ 100, 1, 1000000,
+							preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 	DefineCustomBoolVariable("queen.log_hotlist", "Logs the hot-list's busiest rings every 30 seconds.", nullptr,
 							 &setting_log_hotlist, /* bootValue= */ false, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 }

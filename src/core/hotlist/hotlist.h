@@ -242,10 +242,14 @@ enum class Owes : std::uint8_t
 	floor,		/* the last walk is older than the interval */
 	walk,		/* cold, or something happened that only a walk can find; what is ready may be served meanwhile */
 	incomplete, /* candidates did not fit: a walk is worth while when the ring runs low */
+	full,		/* a walk, or candidates did not fit; but there is no room, so ask the tables */
 };
 
 /* Does the ring owe a walk? interval 0: no floor. */
 Owes owes(const Hotlist &hotlist, RingRef ring, Micros now, Micros interval) noexcept;
+
+/* Is a walk so late that even a ring with ready candidates should be walked for? After twice the interval. */
+bool overdue(const Hotlist &hotlist, RingRef ring, Micros now, Micros interval) noexcept;
 
 /* A walk of one ring. */
 struct Ticket
@@ -253,10 +257,11 @@ struct Ticket
 	RingRef ring;
 	Owner owner;
 	Micros began;
-	std::uint64_t owed;		/* of the ring when the walk began: what is owed since is owed still */
+	std::uint64_t owed;		/* by the ring when the walk began: what is owed since is owed still */
 	std::uint64_t dropped;	/* the same of candidates that did not fit */
 	std::int64_t resume_at; /* the partition id at which the walk before stopped, 0: at the beginning */
 	bool settled;			/* the ring owed nothing: what is found unheld was lost */
+	bool ease;				/* the queue defers less than it did: rows end waits */
 	std::uint64_t rows;
 };
 
