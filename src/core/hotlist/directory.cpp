@@ -307,7 +307,7 @@ ring_defer(const Hotlist &hotlist, RingRef reference, const Deferral &deferral) 
 	ring->delay.store(deferral.delay, memory_order_relaxed);
 	ring->window.store(deferral.window, memory_order_relaxed);
 	if (deferral.delay < delay || deferral.window < window)
-		raise_to(ring->eased, ring->owed.fetch_add(1, memory_order_acq_rel) + 1);
+		ring->owed.fetch_add(1, memory_order_release);
 }
 
 void

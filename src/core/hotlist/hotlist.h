@@ -165,7 +165,7 @@ bool ring_find(const Hotlist &hotlist, const RingKey &key, RingRef *ring) noexce
 /* Is it still that ring? */
 bool ring_is(const Hotlist &hotlist, RingRef ring) noexcept;
 
-/* How the queue defers now. When it defers less than before the ring owes a walk, whose rows end the waits. */
+/* How the queue defers now. When it defers less than before the ring owes a walk, and rows of a walk that is owed end waits. */
 void ring_defer(const Hotlist &hotlist, RingRef ring, const Deferral &deferral) noexcept;
 
 /* Forget rings; whoever holds a reference notices. Their slots are taken back by those who need one. */
@@ -261,7 +261,7 @@ struct Ticket
 	std::uint64_t dropped;	/* the same of candidates that did not fit */
 	std::int64_t resume_at; /* the partition id at which the walk before stopped, 0: at the beginning */
 	bool settled;			/* the ring owed nothing: what is found unheld was lost */
-	bool ease;				/* the queue defers less than it did: rows end waits */
+	bool ease;				/* something happened to the tables: rows end waits, whatever for */
 	std::uint64_t rows;
 };
 

@@ -128,7 +128,6 @@ struct Ring
 
 	alignas(line) Counter owed;
 	Counter paid;
-	Counter eased;	/* what was owed when the queue began to defer less: a walk that pays it ends the waits */
 	Counter walker; /* its owner, 0: nobody walks */
 	Time last_served;
 	Count asked; /* served since the last sweep, by somebody who had no clock */

@@ -110,7 +110,7 @@ reseed_begin(const Hotlist &hotlist, RingRef reference, Micros now, Owner owner,
 	ticket->dropped = ring->dropped.load(memory_order_acquire);
 	ticket->resume_at = ring->resume_at.load(memory_order_relaxed);
 	ticket->settled = ticket->owed == paid && ticket->dropped == ring->restored.load(memory_order_acquire);
-	ticket->ease = ring->eased.load(memory_order_acquire) > paid;
+	ticket->ease = ticket->owed > paid;
 	return ring_is(hotlist, reference);
 }
 
