@@ -5,6 +5,7 @@
 #   --suite=SUITE        which Debian: bookworm (12, the default), trixie (13) or sid
 #   --user               as an ordinary user whose sudo asks no password;  --user-without-sudo: with none at all
 #   --worktree           the files as they are here, not as they were committed last
+#   --carry=DIR          a directory below build that goes along, and comes back as the goals leave it
 #   --keep               keep the directory afterwards and say where it is
 #   --limit=SECONDS      end a goal that takes longer
 #   --possible           only make the system, and say in one line what keeps this machine from it (exit status 1)
@@ -16,14 +17,15 @@
 . "$(dirname "$0")/env.sh"
 cd "$TOP"
 
-passed=(SUITES TESTS FUZZ_SECONDS PROVE_JOBS SUITE_TIMEOUT LINT_SKIP WERROR CXX JOBS QUEEN_LOAD_SECONDS)
+passed=(SUITES TESTS FUZZ_SECONDS PROVE_JOBS SUITE_TIMEOUT LINT_SKIP WERROR CXX JOBS QUEEN_LOAD_SECONDS QUEEN_DUMPS)
 
-user=root suite=bookworm worktree='' keep='' limit=0 possible='' goals=()
+user=root suite=bookworm worktree='' carry='' keep='' limit=0 possible='' goals=()
 for arg in "$@"; do
 	case $arg in
 		--suite=*) suite=${arg#*=} ;;
 		--user | --user-without-sudo) user=dev sudo=$arg ;;
 		--worktree) worktree=1 ;;
+		--carry=build/?*) carry=${arg#*=} ;;
 		--keep) keep=1 ;;
 		--limit=*) limit=${arg#*=} ;;
 		--possible) possible=1 ;;
@@ -91,7 +93,19 @@ prepare() {
 	else
 		git clone -q --no-hardlinks "$TOP" "$work$home/queen"
 	fi
+	if [ -n "$carry" ]; then
+		mkdir -p "$carry" "$work$home/queen/$carry"
+		cp -R "$carry/." "$work$home/queen/$carry"
+	fi
 	chroot "$work" chown -R "$user:" "$home/queen"
+}
+
+# carry_back: what was carried along, as it is now
+carry_back() {
+	rm -rf "${TOP:?}/$carry.new"
+	cp -R "$work$home/queen/$carry" "$carry.new"
+	rm -rf "${TOP:?}/$carry"
+	mv "$carry.new" "$carry"
 }
 
 # inside COMMAND [USER [DIR]]: in the copy (or DIR), in its own mount and process name spaces
@@ -125,6 +139,7 @@ for goal in "${goals[@]}"; do
 	[ "$goal" != .ci/run ] || command="CI=true bash .ci/run"
 	rc=0
 	inside "cd $home/queen && $command" "$user" </dev/null || rc=$?
+	[ -z "$carry" ] || carry_back
 	say "fresh.sh: ==== $goal on $suite as $user: exit status $rc, $((SECONDS - start)) s"
 	[ "$rc" = 0 ] || failures=$((failures + 1))
 	finish
