@@ -49,11 +49,13 @@ impossible() {
 	if [ -n "$possible" ]; then say "$*" && exit 1; else die "$*"; fi
 }
 [ "$(id -u)" = 0 ] || impossible "chroot and mount need root"
+free=$(df --output=avail -BM "${base%/*}" 2>/dev/null | tail -n 1 | tr -dc 0-9) || impossible "${base%/*} is not there"
+[ "$free" -ge 5000 ] || impossible "${base%/*} has $free MB free, and 5000 may be needed"
 if [ ! -e "$base/etc/debian_version" ]; then
 	command -v debootstrap >/dev/null || impossible "debootstrap is not installed"
 	[ -n "$possible" ] || say "fresh.sh: making $base"
 	rm -rf "$base.new"
-	debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$base.new" "$mirror" >"$base.log" 2>&1 ||
+	timeout 900 debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$base.new" "$mirror" >"$base.log" 2>&1 ||
 		impossible "debootstrap of $suite failed: $(tail -n 1 "$base.log")"
 	mv "$base.new" "$base"
 fi

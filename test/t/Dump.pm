@@ -204,6 +204,7 @@ sub check_copy
 	my %last = map { split /\|/ } split /\n/, $there->($seen->{positions});
 	is(join(' ', grep { my ($name, $value) = split /\|/; $last{$name} < $value } split /\n/, $seen->{at_most}), '', "$database: no sequence is behind");
 	is($there->($seen->{views}), $seen->{shown}, "$database: queues, groups, lag, messages and what is blocked are shown the same");
+	is($there->('SELECT * FROM queen.verify()'), '', "$database: queen.verify finds nothing");
 	check_partitions($node, $database);
 	check_cursors($node, $database);
 
@@ -231,6 +232,7 @@ sub check_copy
 	$there->(q{SELECT queen.push('groups', '5')});
 	is($pop->('groups', 'late') . $pop->('groups', 'timed'), '55', "$database: a new one for all");
 	is($there->(q{SELECT string_agg(msg_offset::text, ' ') FROM queen.peek('groups')}), '0 1 2 3 4 5', "$database: behind the old offsets");
+	is($there->(q{SELECT queen.redrive('groups', 'early')}) . $pop->('groups', 'early'), '15 0', "$database: a dead letter is pushed again, behind them too");
 
 	# keys, holes, beginnings
 	is($there->(q{SELECT queen.push('all', '"again"', 'keys', dedup_key => 'k')}), $seen->{original}, "$database: a dedup_key keeps others away");
@@ -267,6 +269,7 @@ sub check_copy
 	is($there->('SELECT count(*) FROM (SELECT n <= lag(n) OVER (PARTITION BY grp, part, client ORDER BY off) AS bad FROM got) g WHERE bad'), '0', "$database: in order");
 	is($there->(q{SELECT count(*) FROM (SELECT part, off FROM got WHERE client = -2) g JOIN queen.log_partitions p ON p.name = g.part
 		JOIN queen.log_segments s ON s.partition_id = p.partition_id AND g.off < s.base_offset JOIN queen.queues q ON q.log_id = p.log_id AND q.name = 'busy'}), '0', "$database: and what was pushed to the copy comes last");
+	is($there->('SELECT * FROM queen.verify()'), '', "$database: queen.verify finds nothing in the end");
 	check_partitions($node, $database);
 	check_cursors($node, $database);
 }
