@@ -118,6 +118,7 @@ inside() {
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	timeout --foreground --signal=KILL "$limit" unshare --mount --pid --fork --kill-child bash -euc '
 		mount --make-rprivate /
+		mount --bind "$0" "$0" # a root that is mounted, as any: so fresh systems can be made in it, too
 		mount -t proc proc "$0/proc"
 		mount -t sysfs -o ro sysfs "$0/sys"
 		mount --rbind /dev "$0/dev"
