@@ -8,6 +8,7 @@
 #   SOAK_SECONDS=16        how long to soak              SEED=1         what the soak draws from (tools/soak.sh)
 #   SUITE_TIMEOUT=1200     seconds until a suite of the server is stopped and has failed
 #   KEEP=1                 keep the temporary directory that the servers ran in
+#   QUEEN_DUMPS=DIR        021_dump leaves its dump in DIR/MAJOR; 022_restore restores those of older versions that are there
 #
 # On a Debian other than 12 everything runs but what clang-format and clang-tidy 14 judge: another version's findings are not
 # ours (lint says that it skips the layout, tidy counts nothing). One expected/NAME.out serves all versions of the server: a
@@ -153,9 +154,18 @@ suite_tap() {
 	as_server_user "$run/out" mkdir -p "$dir"
 	export TESTDIR=$dir TESTLOGDIR=$dir/tmp_check/log TESTDATADIR=$dir/tmp_check top_builddir=$dir
 	export PG_REGRESS=$pgxs/test/regress/pg_regress PG_TEST_PORT_DIR=$dir/portlock
+	local dumps=${QUEEN_DUMPS:-}
+	if [ -n "$dumps" ]; then
+		mkdir -p "$dumps"
+		rm -rf "${dumps:?}/$PG_MAJOR"
+		as_server_user "$run/out" mkdir dumps
+		cp -R "$dumps/." "$run/out/dumps"
+		export QUEEN_DUMPS=$run/out/dumps
+	fi
 	# shellcheck disable=SC2046,SC2086 # lists
 	as_server_user "$run/src/test" prove -j"${PROVE_JOBS:-2}" --timer -I "$pgxs/test/perl" -I "$run/src/test/t" \
 		$(printf 't/%s.pl ' $tests) || rc=$?
+	[ -z "$dumps" ] || [ ! -d "$run/out/dumps/$PG_MAJOR" ] || cp -R "$run/out/dumps/$PG_MAJOR" "$dumps/"
 	[ "$rc" = 0 ] || for f in "$dir"/tmp_check/log/regress_log_*; do
 		if grep -qE 'not ok |# Looks like|Bail out' "$f"; then say "==== ${f##*/}" && tail -n 100 "$f"; fi
 	done
@@ -215,7 +225,7 @@ for s in $suites; do
 	rc=${PIPESTATUS[0]}
 	read -r p f < <(count "$out/$s.log" "$s")
 	set -e
-	if [ "$rc" = 0 ] && [ "$p" = 0 ] && ! grep -qE '^(no tests yet|skipped: )' "$out/$s.log"; then p=1; fi # it ran, and does not count
+	if [ "$rc" = 0 ] && [ "$p" = 0 ] && ! grep -qE '^(no tests yet|skipped: |Result: NOTESTS)' "$out/$s.log"; then p=1; fi # it ran, and does not count
 	if [ "$rc" != 0 ] && [ "$f" = 0 ]; then f=1; fi
 	record "$s" "$p" "$f" $((SECONDS - start))
 	if [ "$s" = build ] && [ "$f" != 0 ]; then break; fi # nothing after it makes sense
