@@ -36,7 +36,7 @@ demo:
 
 bench:
 	@tools/need.sh bench
-	@tools/with_server.sh -c shared_buffers=1GB -c max_wal_size=8GB bench/run.sh
+	@tools/with_server.sh -c shared_buffers=1GB -c max_wal_size=8GB $(if $(POOL),-c queen.hotlist_size=$(POOL)) bench/run.sh
 
 soak:
 	@SOAK_SECONDS='$(SECONDS)' tools/soak.sh

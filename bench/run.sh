@@ -11,6 +11,7 @@ for bench in ${BENCHES:-push hotlist held_snapshot retention ${PGMQ:+pgmq}}; do
 	case $bench in
 		push) printf '## Commits with pushes against bare INSERTs\n\n' ;;
 		hotlist) printf '## A pop of any partition, by the number of partitions\n\n' ;;
+		full_pool) printf '## More pending partitions than the hot-list holds\n\n' ;;
 		held_snapshot) printf '## A held snapshot: push + pop + ack a second, 10 partitions, %s clients\n\n' "${HELD_CLIENTS:-4}" ;;
 		retention) printf '## Retention under load\n\n' ;;
 		pgmq) printf '## Against pgmq\n\n' ;;
