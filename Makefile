@@ -108,6 +108,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/60_ack.sql \
 	sql/65_dead.sql \
 	sql/70_views.sql \
+	sql/75_hotlist.sql \
 	sql/80_maintain.sql \
 	sql/82_verify.sql \
 	sql/85_rights.sql \

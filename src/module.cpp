@@ -1,6 +1,8 @@
 /*
  * module.cpp: the library's entry. Runs once in every process that loads it; raises when a setting's name is taken.
  */
+#include "hotlist/journal.h"
+#include "hotlist/pool.h"
 #include "log/flush.h"
 #include "log/tails.h"
 #include "server/relations.h"
@@ -18,6 +20,8 @@ _PG_init(void)
 	queen::settings_init();
 	queen::relations_init();
 	queen::tails_init();
+	queen::pool_init();
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
+	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);
 }

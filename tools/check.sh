@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # check.sh: every test there is, each suite counted. The last line is "N passed, N failed"; the exit status says the same.
 #
-#   SUITES="regress tap"   only these of: lint tidy clang build symbols unit asan tsan fuzz regress isolation tap docs soak
+#   SUITES="regress tap"   only these of: lint tidy clang build symbols unit asan tsan fuzz regress isolation
+#                          regress_hotlist isolation_hotlist tap docs soak
 #   TESTS="push 001_crash" only these tests: names in test/sql, test/specs or test/t; alone, it picks the suites too
 #   FUZZ_SECONDS=20        how long to fuzz              PROVE_JOBS=2   TAP files at a time
 #   SOAK_SECONDS=16        how long to soak              SEED=1         what the soak draws from (tools/soak.sh)
 #   SUITE_TIMEOUT=1200     seconds until a suite of the server is stopped and has failed
 #   KEEP=1                 keep the temporary directory that the servers ran in
+#   QUEEN_DUMPS=DIR        021_dump leaves its dump in DIR/MAJOR; 022_restore restores those of older versions that are there
 #
 # On a Debian other than 12 everything runs but what clang-format and clang-tidy 14 judge: another version's findings are not
 # ours (lint says that it skips the layout, tidy counts nothing). One expected/NAME.out serves all versions of the server: a
@@ -20,11 +22,12 @@
 # Where tests lie: test/sql/NAME.sql with expected/NAME.out; test/specs/NAME.spec with expected/NAME.out (as
 # pg_isolation_regress wants it, so the names of both differ); test/t/NNN_name.pl; test/unit; test/docs; test/modules/queen_test.
 # Order and groups: test/regress.schedule and test/isolation.schedule in pg_regress's format, else by name, one by one.
-# Settings of the regress and isolation servers: test/regress.conf. TAP tests make their own servers.
+# Settings of the regress and isolation servers: test/regress.conf; the same tests run once more, as regress_hotlist and
+# isolation_hotlist, with test/hotlist.conf added: no answer may depend on where candidates come from. TAP tests make their own servers.
 . "$(dirname "$0")/env.sh"
 cd "$TOP"
 
-all="lint build symbols tidy unit asan tsan fuzz regress isolation tap docs soak"
+all="lint build symbols tidy unit asan tsan fuzz regress isolation regress_hotlist isolation_hotlist tap docs soak"
 
 # picked FILES…: the names of those files that TESTS asks for
 picked() {
@@ -36,13 +39,13 @@ picked() {
 
 if [ -n "${TESTS:-}" ] && [ -z "${SUITES:-}" ]; then
 	SUITES=build
-	[ -z "$(picked test/sql/*.sql)" ] || SUITES+=" regress"
-	[ -z "$(picked test/specs/*.spec)" ] || SUITES+=" isolation"
+	[ -z "$(picked test/sql/*.sql)" ] || SUITES+=" regress regress_hotlist"
+	[ -z "$(picked test/specs/*.spec)" ] || SUITES+=" isolation isolation_hotlist"
 	[ -z "$(picked test/t/*.pl)" ] || SUITES+=" tap"
 fi
 : "${SUITES:=$all}"
 suites=
-for s in lint clang build symbols tidy unit asan tsan fuzz regress isolation tap docs soak; do
+for s in lint clang build symbols tidy unit asan tsan fuzz regress isolation regress_hotlist isolation_hotlist tap docs soak; do
 	case " $SUITES " in *" $s "*) suites+=" $s" ;; esac
 done
 for s in $SUITES; do
@@ -120,17 +123,18 @@ suite_asan() { unit check-asan; }
 suite_tsan() { if setarch -R true 2>/dev/null; then MK_WRAP="setarch -R" unit check-tsan; else unit check-tsan; fi; }
 suite_fuzz() { unit fuzz "SECONDS=${FUZZ_SECONDS:-20}" && say "ok fuzz"; }
 
-# pg_regress_suite PROGRAM KIND FILES…
+# pg_regress_suite PROGRAM SUITE FILES…
 pg_regress_suite() {
-	local program=$1 kind=$2 conf=() tests
+	local program=$1 suite=$2 kind=${2%_hotlist} conf=() tests
 	shift 2
 	tests=$(picked "$@")
 	[ -n "$tests" ] || { say "no tests yet"; return 0; }
 	tree
 	[ ! -f test/regress.conf ] || conf=("--temp-config=$run/src/test/regress.conf")
+	[ "$suite" = "$kind" ] || conf=("--temp-config=$run/src/test/hotlist.conf")
 	# shellcheck disable=SC2086 # a list
 	if [ -z "${TESTS:-}" ] && [ -f "test/$kind.schedule" ]; then set -- "--schedule=$run/src/test/$kind.schedule"; else set -- $tests; fi
-	local dir=$run/out/$kind rc=0
+	local dir=$run/out/$suite rc=0
 	as_server_user "$run/out" mkdir -p "$dir"
 	as_server_user "$dir" "$pgxs/test/$program" --bindir="$bin" --inputdir="$run/src/test" --outputdir="$dir" \
 		--temp-instance="$dir/instance" --no-locale --encoding=UTF8 "${conf[@]}" "$@" || rc=$?
@@ -139,6 +143,8 @@ pg_regress_suite() {
 }
 suite_regress() { pg_regress_suite regress/pg_regress regress test/sql/*.sql; }
 suite_isolation() { pg_regress_suite isolation/pg_isolation_regress isolation test/specs/*.spec; }
+suite_regress_hotlist() { pg_regress_suite regress/pg_regress regress_hotlist test/sql/*.sql; }
+suite_isolation_hotlist() { pg_regress_suite isolation/pg_isolation_regress isolation_hotlist test/specs/*.spec; }
 
 suite_tap() {
 	local tests dir=$run/out/tap rc=0
@@ -148,9 +154,18 @@ suite_tap() {
 	as_server_user "$run/out" mkdir -p "$dir"
 	export TESTDIR=$dir TESTLOGDIR=$dir/tmp_check/log TESTDATADIR=$dir/tmp_check top_builddir=$dir
 	export PG_REGRESS=$pgxs/test/regress/pg_regress PG_TEST_PORT_DIR=$dir/portlock
+	local dumps=${QUEEN_DUMPS:-}
+	if [ -n "$dumps" ]; then
+		mkdir -p "$dumps"
+		rm -rf "${dumps:?}/$PG_MAJOR"
+		as_server_user "$run/out" mkdir dumps
+		cp -R "$dumps/." "$run/out/dumps"
+		export QUEEN_DUMPS=$run/out/dumps
+	fi
 	# shellcheck disable=SC2046,SC2086 # lists
 	as_server_user "$run/src/test" prove -j"${PROVE_JOBS:-2}" --timer -I "$pgxs/test/perl" -I "$run/src/test/t" \
 		$(printf 't/%s.pl ' $tests) || rc=$?
+	[ -z "$dumps" ] || [ ! -d "$run/out/dumps/$PG_MAJOR" ] || cp -R "$run/out/dumps/$PG_MAJOR" "$dumps/"
 	[ "$rc" = 0 ] || for f in "$dir"/tmp_check/log/regress_log_*; do
 		if grep -qE 'not ok |# Looks like|Bail out' "$f"; then say "==== ${f##*/}" && tail -n 100 "$f"; fi
 	done
@@ -176,7 +191,7 @@ count() {
 			p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\{0,1\}\..*/\1/p' "$log" | sum)
 			f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) tests\{0,1\}, listed below.*/\1/p' "$log" | sum)
 			;;
-		regress | isolation)
+		regress | isolation | regress_hotlist | isolation_hotlist)
 			p=$(sed -n 's/^[ #]*All \([0-9]*\) tests passed.*/\1/p' "$log" | sum)
 			f=$(sed -n 's/^[ #]*\([0-9]*\) of [0-9]* tests failed.*/\1/p' "$log" | sum)
 			[ "$f" = 0 ] || p=$(sed -n 's/^[ #]*\([0-9]*\) of \([0-9]*\) tests failed.*/\2 \1/p' "$log" | awk '{ print $1 - $2 }')
@@ -195,7 +210,7 @@ count() {
 total_passed=0 total_failed=0 table=
 record() { # name passed failed seconds
 	total_passed=$((total_passed + $2)) total_failed=$((total_failed + $3))
-	table+=$(printf '%-10s %5d passed, %3d failed %6d s' "$1" "$2" "$3" "$4")$'\n'
+	table+=$(printf '%-17s %5d passed, %3d failed %6d s' "$1" "$2" "$3" "$4")$'\n'
 }
 
 for s in $suites; do
@@ -210,7 +225,7 @@ for s in $suites; do
 	rc=${PIPESTATUS[0]}
 	read -r p f < <(count "$out/$s.log" "$s")
 	set -e
-	if [ "$rc" = 0 ] && [ "$p" = 0 ] && ! grep -qE '^(no tests yet|skipped: )' "$out/$s.log"; then p=1; fi # it ran, and does not count
+	if [ "$rc" = 0 ] && [ "$p" = 0 ] && ! grep -qE '^(no tests yet|skipped: |Result: NOTESTS)' "$out/$s.log"; then p=1; fi # it ran, and does not count
 	if [ "$rc" != 0 ] && [ "$f" = 0 ]; then f=1; fi
 	record "$s" "$p" "$f" $((SECONDS - start))
 	if [ "$s" = build ] && [ "$f" != 0 ]; then break; fi # nothing after it makes sense

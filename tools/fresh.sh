@@ -5,6 +5,7 @@
 #   --suite=SUITE        which Debian: bookworm (12, the default), trixie (13) or sid
 #   --user               as an ordinary user whose sudo asks no password;  --user-without-sudo: with none at all
 #   --worktree           the files as they are here, not as they were committed last
+#   --carry=DIR          a directory below build that goes along, and comes back as the goals leave it
 #   --keep               keep the directory afterwards and say where it is
 #   --limit=SECONDS      end a goal that takes longer
 #   --possible           only make the system, and say in one line what keeps this machine from it (exit status 1)
@@ -16,14 +17,15 @@
 . "$(dirname "$0")/env.sh"
 cd "$TOP"
 
-passed=(SUITES TESTS FUZZ_SECONDS PROVE_JOBS SUITE_TIMEOUT LINT_SKIP WERROR CXX JOBS QUEEN_LOAD_SECONDS)
+passed=(SUITES TESTS FUZZ_SECONDS PROVE_JOBS SUITE_TIMEOUT LINT_SKIP WERROR CXX JOBS QUEEN_LOAD_SECONDS QUEEN_DUMPS)
 
-user=root suite=bookworm worktree='' keep='' limit=0 possible='' goals=()
+user=root suite=bookworm worktree='' carry='' keep='' limit=0 possible='' goals=()
 for arg in "$@"; do
 	case $arg in
 		--suite=*) suite=${arg#*=} ;;
 		--user | --user-without-sudo) user=dev sudo=$arg ;;
 		--worktree) worktree=1 ;;
+		--carry=build/?*) carry=${arg#*=} ;;
 		--keep) keep=1 ;;
 		--limit=*) limit=${arg#*=} ;;
 		--possible) possible=1 ;;
@@ -47,11 +49,13 @@ impossible() {
 	if [ -n "$possible" ]; then say "$*" && exit 1; else die "$*"; fi
 }
 [ "$(id -u)" = 0 ] || impossible "chroot and mount need root"
+free=$(df --output=avail -BM "${base%/*}" 2>/dev/null | tail -n 1 | tr -dc 0-9) || impossible "${base%/*} is not there"
+[ "$free" -ge 5000 ] || impossible "${base%/*} has $free MB free, and 5000 may be needed"
 if [ ! -e "$base/etc/debian_version" ]; then
 	command -v debootstrap >/dev/null || impossible "debootstrap is not installed"
 	[ -n "$possible" ] || say "fresh.sh: making $base"
 	rm -rf "$base.new"
-	debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$base.new" "$mirror" >"$base.log" 2>&1 ||
+	timeout 900 debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$base.new" "$mirror" >"$base.log" 2>&1 ||
 		impossible "debootstrap of $suite failed: $(tail -n 1 "$base.log")"
 	mv "$base.new" "$base"
 fi
@@ -91,7 +95,19 @@ prepare() {
 	else
 		git clone -q --no-hardlinks "$TOP" "$work$home/queen"
 	fi
+	if [ -n "$carry" ]; then
+		mkdir -p "$carry" "$work$home/queen/$carry"
+		cp -R "$carry/." "$work$home/queen/$carry"
+	fi
 	chroot "$work" chown -R "$user:" "$home/queen"
+}
+
+# carry_back: what was carried along, as it is now
+carry_back() {
+	rm -rf "${TOP:?}/$carry.new"
+	cp -R "$work$home/queen/$carry" "$carry.new"
+	rm -rf "${TOP:?}/$carry"
+	mv "$carry.new" "$carry"
 }
 
 # inside COMMAND [USER [DIR]]: in the copy (or DIR), in its own mount and process name spaces
@@ -102,6 +118,7 @@ inside() {
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	timeout --foreground --signal=KILL "$limit" unshare --mount --pid --fork --kill-child bash -euc '
 		mount --make-rprivate /
+		mount --bind "$0" "$0" # a root that is mounted, as any: so fresh systems can be made in it, too
 		mount -t proc proc "$0/proc"
 		mount -t sysfs -o ro sysfs "$0/sys"
 		mount --rbind /dev "$0/dev"
@@ -125,6 +142,7 @@ for goal in "${goals[@]}"; do
 	[ "$goal" != .ci/run ] || command="CI=true bash .ci/run"
 	rc=0
 	inside "cd $home/queen && $command" "$user" </dev/null || rc=$?
+	[ -z "$carry" ] || carry_back
 	say "fresh.sh: ==== $goal on $suite as $user: exit status $rc, $((SECONDS - start)) s"
 	[ "$rc" = 0 ] || failures=$((failures + 1))
 	finish

@@ -51,6 +51,7 @@ complete(const pg_uuid_t *lease, bool all, int64 up_to)
 			cursor_advance(cursor, up_to);
 			cursor_complete_lease(cursor);
 			lease_store(&held);
+			lease_tell(&held, LeaseNews::acknowledged);
 		}
 		else if (up_to > cursor->committed)
 		{
@@ -58,6 +59,7 @@ complete(const pg_uuid_t *lease, bool all, int64 up_to)
 			cursor->batch_count -= (int32) count;
 			cursor_advance(cursor, up_to);
 			lease_store(&held);
+			lease_tell(&held, LeaseNews::changed);
 		}
 		/* else these were completed before: 0 */
 	}
@@ -155,6 +157,7 @@ queen_extend(PG_FUNCTION_ARGS)
 	held.cursor.lease_until = Max(held.cursor.lease_until, until);
 	until = held.cursor.lease_until;
 	lease_store(&held);
+	lease_tell(&held, LeaseNews::changed);
 	lease_close(&held);
 	return TimestampTzGetDatum(until);
 }
@@ -173,6 +176,7 @@ queen_release(PG_FUNCTION_ARGS)
 		cursor_uncount_delivery(&held.cursor);
 		held.cursor.leased = false;
 		lease_store(&held);
+		lease_tell(&held, LeaseNews::pending);
 	}
 	lease_close(&held);
 	return BoolGetDatum(released);

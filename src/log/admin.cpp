@@ -3,6 +3,7 @@
  *
  * Raises. Locks: a queue's row while its options change. Runs in backends.
  */
+#include "hotlist/journal.h"
 #include "log/partitions.h"
 #include "log/queues.h"
 #include "server/errors.h"
@@ -90,7 +91,10 @@ queen_create_queue(PG_FUNCTION_ARGS)
 	queue_ensure(&queues, setting_tenant(), name, true, &row);
 	/* calling it again and again writes nothing */
 	if (!JB_ROOT_IS_OBJECT(options) || JB_ROOT_COUNT(options) > 0)
+	{
 		queue_configure(&queues, setting_tenant(), name, options, &row);
+		journal_changes();
+	}
 	queue_table_close(&queues);
 	PG_RETURN_VOID();
 }
@@ -109,6 +113,8 @@ queen_configure(PG_FUNCTION_ARGS)
 		raise_null_argument("options");
 	queue_table_open(&queues, RowExclusiveLock);
 	queue_configure(&queues, setting_tenant(), name, PG_GETARG_JSONB_P(1), &row);
+	journal_changes();
+	journal_owe_queue(own_tables(), row.queue_id);
 	queue_table_close(&queues);
 	return queue_options_jsonb(&row.options);
 }

@@ -7,6 +7,7 @@
 #include "log/append.h"
 
 #include "log/partition_lock.h"
+#include "log/pushed_partitions.h"
 #include "log/starts.h"
 #include "log/tails.h"
 #include "server/errors.h"
@@ -131,6 +132,7 @@ append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datu
 	Append result = Append::gone;
 	Tail tail;
 
+	pushed_partitions_reserve();
 	/* the transaction id is taken before the lock: less to do under it */
 	(void) GetCurrentTransactionId();
 	if (!partition_lock_for_append(partition_id))
@@ -164,6 +166,7 @@ append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datu
 		/* whoever drops the queue waits for us, but may have been here: those who come after must look, too */
 		if (log == LogState::alive)
 			tail_put(tables, partition_id, &tail);
+		pushed_partitions_note(tables, target->known.queue_id, partition_id, count);
 		result = Append::done;
 	}
 	partition_unlock(partition_id);

@@ -6,6 +6,7 @@
 #include "log/claim.h"
 
 #include "log/dead_letters.h"
+#include "server/settings.h"
 
 namespace queen
 {
@@ -42,10 +43,10 @@ give_up(Claim *claim, Verdict verdict)
 }
 
 Look
-not_before(Claim *claim, TimestampTz until)
+not_before(Claim *claim, Verdict verdict, TimestampTz until)
 {
 	claim->candidate->until = until;
-	return give_up(claim, Verdict::leased);
+	return give_up(claim, verdict);
 }
 
 /* First contact: the group stands at its start. */
@@ -93,11 +94,12 @@ look_at_cursor(Claim *claim, Snapshot snapshot)
 			break;
 	}
 	cursor_read(&claim->tables->cursors, &claim->cursor);
+	claim->candidate->own = row_is_own(claim->tables->cursors.scan.slot);
 	now = GetCurrentTimestamp();
 	if (claim->cursor.leased && claim->cursor.lease_until > now)
-		return not_before(claim, claim->cursor.lease_until);
+		return not_before(claim, Verdict::leased, claim->cursor.lease_until);
 	if (claim->cursor.blocked && claim->cursor.blocked_until > now)
-		return not_before(claim, claim->cursor.blocked_until);
+		return not_before(claim, Verdict::deferred, claim->cursor.blocked_until);
 	return Look::take;
 }
 
@@ -111,29 +113,41 @@ deferred_until(const Claim *claim)
 	return delay > 0 ? claim->reader.created_at + delay : DT_NOBEGIN;
 }
 
+/* Is the partition not quiet yet, and its batch not full? Sets until when. */
+bool
+in_window(Claim *claim, TimestampTz *until)
+{
+	const int64 window = claim->request->queue->options.window_buffer;
+	TimestampTz newest;
+	int64 end;
+
+	if (window == 0 || !log_newest(&claim->tables->segments, claim->candidate->partition_id, &newest, &end))
+		return false;
+	*until = newest + window;
+	return *until > GetCurrentTimestamp() && end - claim->cursor.committed < setting_hotlist_window_batch;
+}
+
 /* Find the head; the reader is open afterwards only for Look::take. */
 Look
 look_at_log(Claim *claim)
 {
 	Candidate *candidate = claim->candidate;
-	const int64 window = claim->request->queue->options.window_buffer;
-	const TimestampTz now = GetCurrentTimestamp();
-	TimestampTz newest;
+	TimestampTz until;
 	Verdict verdict;
 
 	/* a group's start is stored with it, so a partition that is deferred at first contact loses nothing */
-	if (window > 0 && log_newest(&claim->tables->segments, candidate->partition_id, &newest) && newest + window > now)
-		return not_before(claim, newest + window);
+	if (in_window(claim, &until))
+		return not_before(claim, Verdict::deferred, until);
 	if (log_surely_empty_after(&claim->tables->segments, candidate->partition_id, claim->cursor.committed))
 		return give_up(claim, Verdict::empty);
 	log_reader_open(&claim->reader, &claim->tables->segments, candidate->partition_id, claim->cursor.committed + 1);
 	switch (log_reader_next(&claim->reader))
 	{
 		case ReadResult::segment:
-			if (deferred_until(claim) > now)
+			if (deferred_until(claim) > GetCurrentTimestamp())
 			{
 				candidate->until = deferred_until(claim);
-				verdict = Verdict::leased;
+				verdict = Verdict::deferred;
 				break;
 			}
 			claim->head = Max(claim->reader.base, claim->cursor.committed + 1);
@@ -152,6 +166,25 @@ look_at_log(Claim *claim)
 	}
 	log_reader_close(&claim->reader);
 	return give_up(claim, verdict);
+}
+
+/* Look the candidate's name up where it came without. A partition that is gone has nothing. */
+Look
+know_name(Claim *claim)
+{
+	ClaimTables *tables = claim->tables;
+	PartitionRow partition;
+
+	if (claim->candidate->name == nullptr)
+	{
+		if (!tables->partitions_open)
+			partition_table_open(&tables->partitions, AccessShareLock);
+		tables->partitions_open = true;
+		if (!partition_find_by_id(&tables->partitions, claim->candidate->partition_id, &partition))
+			return give_up(claim, Verdict::empty);
+		claim->candidate->name = partition.name;
+	}
+	return Look::take;
 }
 
 /* Make the cursor ours without waiting. */
@@ -309,6 +342,7 @@ take(Claim *claim, int64 budget, MessageSink *sink)
 		origin.lease = &lease;
 		origin.lease_until = GetCurrentTimestamp() + request->lease_time;
 	}
+	candidate->until = origin.lease_until;
 	/* from the first redelivery on the head comes alone, so that blame is exact */
 	last = deliver(claim, candidate->alone ? 1 : budget, &origin, sink);
 	if (candidate->messages == 0)
@@ -348,6 +382,7 @@ claim_tables_open(ClaimTables *tables)
 	tables->context = CurrentMemoryContext;
 	tables->damage = {};
 	tables->positions_open = false;
+	tables->partitions_open = false;
 	segment_table_open(&tables->segments);
 	era_open(&tables->cursors, &cursor_table);
 }
@@ -357,6 +392,8 @@ claim_tables_close(ClaimTables *tables)
 {
 	if (tables->positions_open)
 		log_positions_close(&tables->positions);
+	if (tables->partitions_open)
+		partition_table_close(&tables->partitions);
 	era_close(&tables->cursors);
 	segment_table_close(&tables->segments);
 }
@@ -382,7 +419,9 @@ claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, 
 			look = look_at_log(&claim);
 			if (look == Look::take)
 			{
-				look = seize(&claim);
+				look = know_name(&claim);
+				if (look == Look::take)
+					look = seize(&claim);
 				if (look == Look::take)
 				{
 					if (claim.deliveries >= request->queue->options.max_deliveries)
@@ -414,6 +453,8 @@ verdict_name(Verdict verdict)
 			return "empty";
 		case Verdict::leased:
 			return "leased";
+		case Verdict::deferred:
+			return "deferred";
 		case Verdict::locked:
 			return "locked";
 		case Verdict::behind_push:

@@ -6,10 +6,12 @@
 #ifndef QUEEN_LOG_CLAIM_H
 #define QUEEN_LOG_CLAIM_H
 
+#include "core/hotlist/verdict.h"
 #include "log/cursors.h"
 #include "log/groups.h"
 #include "log/log_reader.h"
 #include "log/messages.h"
+#include "log/partitions.h"
 #include "log/positions.h"
 #include "log/queues.h"
 #include "server/pg.h"
@@ -17,15 +19,7 @@
 namespace queen
 {
 
-enum class Verdict
-{
-	none,		 /* not looked at, or left for a call of its own: the head was delivered before */
-	took,		 /* messages, or a dead letter: the cursor's row is ours until the transaction ends */
-	empty,		 /* surely nothing */
-	leased,		 /* under a lease, blocked by a nacked head, or deferred by the queue's options, until a time */
-	locked,		 /* another transaction is at the cursor, or its birth runs */
-	behind_push, /* the next message belongs to a push that has not ended */
-};
+using core::Verdict;
 
 /* What one pop asks for. */
 struct ClaimRequest
@@ -40,10 +34,11 @@ struct ClaimRequest
 struct Candidate
 {
 	int64 partition_id;
-	const char *name;
+	const char *name; /* null: not looked up yet */
 	Verdict verdict;
-	TimestampTz until; /* of leased */
+	TimestampTz until; /* of leased and deferred, and of took with a lease */
 	bool drained;	   /* of took: no segment behind the batch in the claim's snapshot */
+	bool own;		   /* this transaction wrote the cursor, so that what it says may be rolled back */
 	int64 messages;	   /* of took: rows given; 0 when the head went to the dead letters */
 	bool alone;		   /* of took and none: this must be the only delivery of its call */
 };
@@ -55,6 +50,8 @@ struct ClaimTables
 	SegmentTable segments;
 	LogPositions positions; /* opened by the first contact with a partition */
 	bool positions_open;
+	PartitionTable partitions; /* opened for the first name that is looked up */
+	bool partitions_open;
 	MemoryContext context;
 	SegmentFrames damage; /* trouble says what the first was that a claim met, see segment_frames_check */
 };

@@ -4,6 +4,7 @@
  * Raises. Locks: the queue's row and its groups' rows, to the end of the transaction, waiting for whoever changes them; each
  * of its partitions for a moment; waits for the transactions that have written pushes to it. Runs in backends.
  */
+#include "hotlist/journal.h"
 #include "log/append.h"
 #include "log/cursors.h"
 #include "log/dropped.h"
@@ -128,6 +129,8 @@ queen_drop_queue(PG_FUNCTION_ARGS)
 		wait_for_writers(&queue);
 		group_delete_all(queue.queue_id);
 		dropped_file_log(queue.log_id, queue.queue_id);
+		journal_changes();
+		journal_forget_queue(own_tables(), queue.queue_id);
 	}
 	/* also where the queue is not there yet: what this transaction has pushed to it */
 	push_buffer_void(setting_tenant(), name);
@@ -153,6 +156,8 @@ queen_purge_queue(PG_FUNCTION_ARGS)
 		wait_for_writers(&queue);
 		group_renew_all(queue.queue_id);
 		dropped_file_log(queue.log_id, 0);
+		journal_changes();
+		journal_forget_queue(own_tables(), queue.queue_id);
 	}
 	push_buffer_void(setting_tenant(), name);
 	return BoolGetDatum(found);

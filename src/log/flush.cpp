@@ -8,6 +8,7 @@
 
 #include "log/key_phase.h"
 #include "log/push_buffer.h"
+#include "log/pushed_partitions.h"
 #include "log/segment_builder.h"
 #include "log/targets.h"
 #include "server/relations.h"
@@ -291,6 +292,7 @@ ended(bool committed)
 {
 	(void) committed;
 	being_prepared = false;
+	pushed_partitions_tell();
 	push_buffer_forget();
 	segment_builder_forget();
 	forget_push_locks();

@@ -72,6 +72,7 @@ row_from_slot(TupleTableSlot *slot, GroupRow *row)
 	row->start_at = row->has_start ? DatumGetTimestampTz(slot->tts_values[col_start_at]) : DT_NOBEGIN;
 	row->paused = DatumGetBool(slot->tts_values[col_paused]);
 	row->active_at = DatumGetTimestampTz(slot->tts_values[col_active_at]);
+	row->own = row_is_own(slot);
 }
 
 void

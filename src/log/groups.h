@@ -23,6 +23,7 @@ struct GroupRow
 	TimestampTz start_at; /* … else there, in a partition where it has no cursor; see group_start_in */
 	bool paused;
 	TimestampTz active_at;
+	bool own; /* this transaction wrote it, and may still be rolled back */
 };
 
 enum class GroupFind

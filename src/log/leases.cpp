@@ -5,6 +5,7 @@
  */
 #include "log/leases.h"
 
+#include "hotlist/journal.h"
 #include "server/errors.h"
 #include "server/settings.h"
 #include "server/timed_wait.h"
@@ -144,6 +145,26 @@ lease_store(HeldLease *held)
 {
 	cursor_store(&held->cursors, &held->cursor);
 	era_update(&held->cursors);
+}
+
+void
+lease_tell(const HeldLease *held, LeaseNews news)
+{
+	const int64 queue_id = held->group.queue_id;
+	const int64 group_id = held->group.group_id;
+
+	switch (news)
+	{
+		case LeaseNews::acknowledged:
+			journal_acknowledged(own_tables(), queue_id, group_id, held->partition_id);
+			break;
+		case LeaseNews::pending:
+			journal_pending(own_tables(), queue_id, group_id, held->partition_id);
+			break;
+		case LeaseNews::changed:
+			journal_touched(own_tables(), queue_id, group_id, held->partition_id);
+			break;
+	}
 }
 
 void

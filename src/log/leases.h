@@ -36,6 +36,15 @@ LeaseState lease_open(HeldLease *held, const pg_uuid_t *lease);
 /* Write held->cursor. */
 void lease_store(HeldLease *held);
 
+/* What was stored means, to who keeps candidates in memory, when the transaction commits: */
+enum class LeaseNews
+{
+	acknowledged, /* all of its messages are completed */
+	pending,	  /* it is given back: the partition can be claimed, at once or later */
+	changed,	  /* it goes on otherwise */
+};
+void lease_tell(const HeldLease *held, LeaseNews news);
+
 void lease_close(HeldLease *held);
 
 /* QN001: the lease was completed, there is nothing left to do to it. */

@@ -6,6 +6,7 @@
  *
  * Raises. Locks: queen.log_segments, against whoever appends, to the end of the transaction. Runs in backends.
  */
+#include "hotlist/journal.h"
 #include "log/tails.h"
 #include "server/relations.h"
 
@@ -36,11 +37,23 @@ check_encoding()
 					 "the dump.")));
 }
 
+/* log_groups and log_cursors */
+bool
+is_of_groups(Relation table)
+{
+	const char *name = RelationGetRelationName(table);
+
+	return strcmp(name, "log_groups") == 0 || strcmp(name, "log_cursors") == 0;
+}
+
 } // namespace
 
 QUEEN_FUNCTION(queen_loaded)
 
-/* queen.loaded(): before a statement that changes queues, log_partitions, log_starts or log_segments */
+/*
+ * queen.loaded(): before a statement that changes queues, log_partitions, log_starts, log_segments, and log_groups or
+ * log_cursors, of which only the hot-list has knowledge
+ */
 Datum
 queen_loaded(PG_FUNCTION_ARGS)
 {
@@ -50,6 +63,9 @@ queen_loaded(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 						errmsg("queen.loaded() is called by the triggers of the extension's tables only")));
+	journal_owe_all(own_tables());
+	if (is_of_groups(trigger->tg_relation))
+		return PointerGetDatum(nullptr);
 	if (RelationGetRelid(trigger->tg_relation) == own_tables())
 	{
 		if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))

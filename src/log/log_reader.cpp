@@ -218,7 +218,7 @@ log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 offset)
 }
 
 bool
-log_newest(SegmentTable *segments, int64 partition_id, TimestampTz *created_at)
+log_newest(SegmentTable *segments, int64 partition_id, TimestampTz *created_at, int64 *end)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
@@ -233,6 +233,7 @@ log_newest(SegmentTable *segments, int64 partition_id, TimestampTz *created_at)
 		bool isnull;
 
 		*created_at = DatumGetTimestampTz(slot_getattr(scan.slot, segment_col_created_at + 1, &isnull));
+		*end = segment_int8(scan.slot, segment_col_end_offset);
 	}
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);

@@ -74,8 +74,8 @@ void log_reader_take(LogReader *reader, TupleTableSlot *slot);
  */
 bool log_surely_empty_after(SegmentTable *segments, int64 partition_id, int64 offset);
 
-/* When the newest segment that the latest snapshot sees was pushed; false when it sees none. */
-bool log_newest(SegmentTable *segments, int64 partition_id, TimestampTz *created_at);
+/* When the newest segment that the latest snapshot sees was pushed, and its last offset; false when it sees none. */
+bool log_newest(SegmentTable *segments, int64 partition_id, TimestampTz *created_at, int64 *end);
 
 /* How many messages lie in [from, to], without the holes, as the latest snapshot sees them. */
 int64 log_count_messages(SegmentTable *segments, int64 partition_id, int64 from, int64 to);

@@ -141,6 +141,7 @@ fail(HeldLease *held, const NackArguments *args)
 			cursor->last_error = shortened(args->error);
 	}
 	lease_store(held);
+	lease_tell(held, LeaseNews::pending);
 	log_reader_close(&reader);
 	segment_table_close(&segments);
 	return dead;

@@ -3,8 +3,7 @@
  *
  * Raises. Locks: cursor rows, without waiting (pop); none (peek). pop runs in backends, peek on a standby too.
  */
-#include "log/candidates.h"
-#include "log/claim.h"
+#include "log/serve.h"
 #include "server/errors.h"
 #include "server/guards.h"
 #include "server/settings.h"
@@ -62,104 +61,6 @@ pop_arguments(FunctionCallInfo fcinfo, PopArguments *args)
 		raise_unsupported_argument("wait", "Call queen.pop() again after a pause when it returns nothing.");
 }
 
-/*
- * A head that was delivered before must be its call's only delivery, so a call that has taken something passes it by. The
- * backend remembers it and begins its next walk there; otherwise it would wait until chance begins one there, behind all
- * partitions that are busy. The head behind it was mostly delivered before too: every second call begins there, and the
- * others go on. A hint: lost or stale, it costs nothing but fairness.
- */
-struct PassedHead
-{
-	int64 queue_id;
-	int64 group_id;
-	int64 partition_id;
-	bool due; /* for the next call, not for the one after it */
-};
-
-constinit PassedHead passed_head = {};
-
-void
-remember_head(const ClaimRequest *request, const Candidate *candidate)
-{
-	passed_head = {request->queue->queue_id, request->group->group_id, candidate->partition_id,
-				   candidate->verdict == Verdict::none};
-}
-
-/* Where the walk is to begin, or 0. */
-int64
-remembered_head(const ClaimRequest *request)
-{
-	int64 partition_id = 0;
-
-	if (passed_head.queue_id == request->queue->queue_id && passed_head.group_id == request->group->group_id)
-	{
-		if (passed_head.due)
-		{
-			/* remembered anew if its head comes alone again */
-			partition_id = passed_head.partition_id;
-			passed_head = {};
-		}
-		else
-			passed_head.due = true;
-	}
-	return partition_id;
-}
-
-/*
- * The one place where verdicts leave the claim: what keeps candidates in memory is told here, when the call ends. A took
- * verdict is only certain when the transaction ends.
- */
-void
-check_in(const Candidate *candidate)
-{
-	if (candidate->verdict == Verdict::leased)
-		ereport(DEBUG2,
-				(errmsg_internal("queen: partition %lld \"%s\": leased until %s", (long long) candidate->partition_id,
-								 candidate->name, timestamptz_to_str(candidate->until))));
-	else
-		ereport(DEBUG2,
-				(errmsg_internal("queen: partition %lld \"%s\": %s%s, %lld messages",
-								 (long long) candidate->partition_id, candidate->name, verdict_name(candidate->verdict),
-								 candidate->verdict == Verdict::took && candidate->drained ? " and drained" : "",
-								 (long long) candidate->messages)));
-}
-
-/* Walk candidates until the budget is used up. */
-void
-claim_candidates(CandidateWalk *walk, const ClaimRequest *request, const PopArguments *args, MessageSink *sink)
-{
-	ClaimTables tables;
-	int64 budget = args->max_messages;
-	int64 partitions = 0;
-	bool done = false;
-	int count;
-
-	claim_tables_open(&tables);
-	while (!done && (count = candidate_walk_page(walk)) > 0)
-	{
-		for (int i = 0; i < count && !done; i++)
-		{
-			Candidate *candidate = &walk->page[i];
-
-			claim_partition(&tables, request, budget, partitions == 0, candidate, sink);
-			if (candidate->verdict == Verdict::took)
-			{
-				budget -= candidate->messages;
-				partitions++;
-				done = candidate->alone || budget == 0 || partitions == args->max_partitions;
-			}
-			if (candidate->alone)
-				remember_head(request, candidate);
-			check_in(candidate);
-			CHECK_FOR_INTERRUPTS();
-		}
-	}
-	/* never silently: but first whatever can be delivered */
-	if (partitions == 0)
-		segment_frames_check(&tables.damage);
-	claim_tables_close(&tables);
-}
-
 } // namespace
 
 /*
@@ -213,14 +114,11 @@ queen_pop(PG_FUNCTION_ARGS)
 		group_touch(&group);
 	if (known && !queue.paused && !group.paused)
 	{
-		CandidateWalk *walk = (CandidateWalk *) palloc(sizeof(CandidateWalk));
+		const ServeLimits limits = {args.max_messages, args.max_partitions, args.pinned ? &args.partition : nullptr};
 		ClaimRequest request = {&queue, &group, args.lease_time != 0 ? args.lease_time : queue.options.lease_time,
 								args.auto_ack};
 
-		candidate_walk_open(walk, queue.log_id, args.pinned ? &args.partition : nullptr,
-							args.pinned ? 0 : remembered_head(&request));
-		claim_candidates(walk, &request, &args, &sink);
-		candidate_walk_close(walk);
+		serve(&request, &limits, &sink);
 	}
 	message_sink_close(&sink);
 	return (Datum) 0;

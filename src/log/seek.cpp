@@ -5,6 +5,7 @@
  * under each its partition for a moment. Runs
  * in backends, in every isolation level.
  */
+#include "hotlist/journal.h"
 #include "log/groups.h"
 #include "log/partition_lock.h"
 #include "log/partition_walk.h"
@@ -32,6 +33,7 @@ struct Seek
 	SeekTo to;
 	int64 offset;
 	TimestampTz at;
+	int64 queue_id;
 	int64 group_id;
 	const char *queue;
 	SegmentTable segments;
@@ -102,6 +104,7 @@ move_cursor(Seek *seek, const PartitionRow *partition)
 	else
 		era_update(&seek->cursors);
 	partition_unlock(partition_id);
+	journal_pending(own_tables(), seek->queue_id, seek->group_id, partition_id);
 }
 
 /* The functions' common part: arguments queue, consumer_group and, at argno, partition. */
@@ -123,6 +126,8 @@ run(FunctionCallInfo fcinfo, int partition_argno, Seek *seek)
 	queue_get(setting_tenant(), queue_name, &queue);
 	if (!group_find(queue.queue_id, group_name, &group))
 		raise_unknown_group(queue.name, group_name);
+	journal_changes();
+	seek->queue_id = queue.queue_id;
 	seek->group_id = group.group_id;
 	seek->queue = queue.name;
 

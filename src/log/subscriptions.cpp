@@ -4,6 +4,7 @@
  * Raises. Locks: the group's unique key (subscribe) or row (unsubscribe), the keys of new cursors, to the transaction's end;
  * waits for running births of the queue and the group, and for whoever changes the group's row. Runs in backends.
  */
+#include "hotlist/journal.h"
 #include "log/groups.h"
 #include "log/partition_walk.h"
 #include "log/positions.h"
@@ -131,6 +132,7 @@ queen_subscribe(PG_FUNCTION_ARGS)
 	/* whoever drops the queue meanwhile would not see the new group, and it would go along */
 	while (!queue_hold(&queues, setting_tenant(), queue_name, &queue));
 	queue_table_close(&queues);
+	journal_changes();
 	/* a group that is there stays where it is: only a seek moves it */
 	if (group_subscribe(setting_tenant(), queue.queue_id, group_name, start.has_time ? &start.at : nullptr, &group) &&
 		start.latest)
@@ -154,6 +156,9 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 	group_name = name_argument(fcinfo, 1, "consumer_group");
 	queue_get(setting_tenant(), queue_name, &queue);
 	found = group_delete(queue.queue_id, group_name, &group);
+	journal_changes();
+	if (found)
+		journal_forget_group(own_tables(), queue.queue_id, group.group_id);
 	queue_table_open(&queues, AccessShareLock);
 	/* a purge that was waited for has given the queue another log, and one that comes now waits for us */
 	if (found && queue_find_by_id(&queues, queue.queue_id, &queue))

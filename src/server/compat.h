@@ -75,6 +75,39 @@ simple_table_tuple_update_compat(Relation rel, ItemPointer tid, TupleTableSlot *
 #endif
 }
 
+/* 17 gave processes numbers of their own and moved the virtual transaction id */
+inline int
+my_proc_number()
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProcNumber;
+#else
+	return MyProc->pgprocno;
+#endif
+}
+
+/* The local transaction that a process runs, 0 for none. */
+inline LocalTransactionId
+proc_lxid(int number)
+{
+#if PG_VERSION_NUM >= 170000
+	return *(volatile LocalTransactionId *) &ProcGlobal->allProcs[number].vxid.lxid;
+#else
+	return *(volatile LocalTransactionId *) &ProcGlobal->allProcs[number].lxid;
+#endif
+}
+
+/* Has a transaction released its lock, which it does behind its COMMIT or ABORT callbacks? Never waits. 18 added the flag to log failures. */
+inline bool
+transaction_has_ended(TransactionId xid)
+{
+#if PG_VERSION_NUM >= 180000
+	return ConditionalXactLockTableWait(xid, false);
+#else
+	return ConditionalXactLockTableWait(xid);
+#endif
+}
+
 /* 16 made the pointer const */
 inline void
 buffile_write(BufFile *file, const void *data, Size size)

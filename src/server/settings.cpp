@@ -10,12 +10,22 @@ namespace queen
 
 bool setting_auto_create = true;
 int setting_flush_timeout = 10000;
+bool setting_hotlist = true;
+int setting_hotlist_idle_sweep_interval = 300;
+int setting_hotlist_reseed_interval = 30;
+int setting_hotlist_size = 64 * 1024;
+int setting_hotlist_window_batch = 100;
+bool setting_log_hotlist = false;
 int setting_partition_expiry = 7 * 24 * 60 * 60;
 int setting_push_buffer_size = 16384;
 
 namespace
 {
 
+/* fewer bytes would leave a shard some dozens of candidates */
+constexpr int hotlist_size_least = 1024;
+
+constinit char *hotlist_trace_text = nullptr;
 constinit char *tenant_text = nullptr;
 constinit pg_uuid_t tenant = {};
 
@@ -75,6 +85,17 @@ parse_uuid(const char *in, pg_uuid_t *out)
 extern "C"
 {
 static bool
+check_hotlist_size(int *newval, void **extra, GucSource source)
+{
+	(void) extra;
+	(void) source;
+	if (*newval == 0 || *newval >= hotlist_size_least)
+		return true;
+	GUC_check_errdetail("It is 0, for none, or at least %d kB.", hotlist_size_least);
+	return false;
+}
+
+static bool
 check_tenant(char **newval, void **extra, GucSource source)
 {
 	pg_uuid_t parsed;
@@ -114,10 +135,49 @@ setting_tenant()
 	return &tenant;
 }
 
+const char *
+setting_hotlist_trace()
+{
+	return hotlist_trace_text == nullptr ? "" : hotlist_trace_text;
+}
+
 bool
 setting_preloaded()
 {
 	return preloaded;
+}
+
+static void
+define_hotlist_settings()
+{
+	DefineCustomBoolVariable("queen.hotlist", "Lets pops ask the hot-list which partitions have work.",
+							 "Off: they ask the tables. No result differs.", &setting_hotlist, /* bootValue= */ true,
+							 PGC_SUSET, 0, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("queen.hotlist_idle_sweep_interval",
+							"Forgets what the hot-list knows of queues that nobody has used for that long.",
+							"Twice as long at most. 0 keeps it until its place is needed.",
+							&setting_hotlist_idle_sweep_interval, /* bootValue= */ 300, 0, INT_MAX / 1000, PGC_SIGHUP,
+							GUC_UNIT_S, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("queen.hotlist_reseed_interval",
+							"Walks a queue that often to find what the hot-list may have lost.",
+							"Stretched so that walks take at most a hundredth of a core. 0: never.",
+							&setting_hotlist_reseed_interval, /* bootValue= */ 30, 0, INT_MAX / 1000, PGC_SIGHUP,
+							GUC_UNIT_S, nullptr, nullptr, nullptr);
+	/* without preload there is none, whatever it says, and the server refuses settings of its start */
+	DefineCustomIntVariable("queen.hotlist_size", "Memory for the hot-list, shared by all databases.",
+							"0: none; pops then ask the tables.", &setting_hotlist_size, /* bootValue= */ 64 * 1024, 0,
+							MAX_KILOBYTES, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, GUC_UNIT_KB, check_hotlist_size,
+							nullptr, nullptr);
+	DefineCustomStringVariable("queen.hotlist_trace",
+							   "Logs what the hot-list does for queues whose names begin like this.",
+							   "Empty: nothing.", &hotlist_trace_text, /* bootValue= */ "", PGC_SUSET, 0, nullptr,
+							   nullptr, nullptr);
+	DefineCustomIntVariable("queen.hotlist_window_batch",
+							"Ends a window_buffer early when that many messages wait in a partition.", nullptr,
+							&setting_hotlist_window_batch, /* bootValue= */ 100, 1, 1000000,
+							preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+	DefineCustomBoolVariable("queen.log_hotlist", "Logs the hot-list's busiest rings every 30 seconds.", nullptr,
+							 &setting_log_hotlist, /* bootValue= */ false, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 }
 
 void
@@ -137,6 +197,7 @@ settings_init()
 	DefineCustomIntVariable("queen.flush_timeout", "Bounds each wait for a lock while a commit writes its pushes.",
 							"statement_timeout does not run then. 0 waits without a bound.", &setting_flush_timeout,
 							/* bootValue= */ 10000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
+	define_hotlist_settings();
 	DefineCustomIntVariable("queen.partition_expiry", "Deletes partitions that have been empty that long.",
 							"0 keeps them. A push to such a name makes a new one.", &setting_partition_expiry,
 							/* bootValue= */ 7 * 24 * 60 * 60, 0, INT_MAX, PGC_SUSET, GUC_UNIT_S, nullptr, nullptr,

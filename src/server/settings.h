@@ -15,8 +15,19 @@ extern bool setting_auto_create;
 /* How long a commit's flush waits for a lock, milliseconds; 0 without a bound. */
 extern int setting_flush_timeout;
 
-/* Memory for pushed messages before they go to a temporary file, kilobytes. */
+/* The hot-list: see each one's description. */
+extern bool setting_hotlist;
+extern int setting_hotlist_idle_sweep_interval; /* s, 0: off */
+extern int setting_hotlist_reseed_interval;		/* s, 0: off */
+extern int setting_hotlist_size;				/* kilobytes, 0: none */
+extern int setting_hotlist_window_batch;
+extern bool setting_log_hotlist;
+/* What the names of the traced queues begin with, "" for none. */
+const char *setting_hotlist_trace();
+
 extern int setting_partition_expiry; /* s, 0: never */
+
+/* Memory for pushed messages before they go to a temporary file, kilobytes. */
 extern int setting_push_buffer_size;
 
 /*

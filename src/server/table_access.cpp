@@ -161,6 +161,18 @@ row_is_own(TupleTableSlot *slot)
 	return own;
 }
 
+TransactionId
+row_inserter(TupleTableSlot *slot)
+{
+	bool should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+	TransactionId xmin = HeapTupleHeaderGetXmin(tuple->t_data);
+
+	if (should_free)
+		heap_freetuple(tuple);
+	return xmin;
+}
+
 bool
 row_is_replaced(TupleTableSlot *slot)
 {

@@ -81,6 +81,9 @@ RowOwner dirty_row_owner(const SnapshotData *dirty, TupleTableSlot *slot);
 /* Did this transaction insert the row? It may still be rolled back, however visible it is to us. */
 bool row_is_own(TupleTableSlot *slot);
 
+/* The transaction that inserted the row version; FrozenTransactionId when that is long ago. */
+TransactionId row_inserter(TupleTableSlot *slot);
+
 /*
  * Has every statement of this database that may still run begun after the row was committed? Then none goes on that has
  * not seen it. False proves nothing: a held snapshot, or one of a standby, delays it.

@@ -34,6 +34,7 @@ struct TransactionParticipant
 enum class TransactionStage : int
 {
 	log_push,
+	hotlist,
 	count,
 };
 

@@ -45,7 +45,9 @@ INSERT INTO calls VALUES
 	(33, 'redrive', ARRAY['''bad''', '''default''', '''{1}''', '1'], '{queue,consumer_group,dead_ids,max_rows}'),
 	(34, 'find', ARRAY['''bad''', '''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''p'''], '{queue,message_id,partition}'),
 	(35, 'verify', ARRAY['false'], '{repair}'),
-	(36, 'verify_segments', ARRAY['false'], '{repair}');
+	(36, 'verify_segments', ARRAY['false'], '{repair}'),
+	(37, 'hotlist_candidates', ARRAY['''bad''', '''default''', '1'], '{queue,consumer_group,k}'),
+	(38, 'hotlist_reseed', ARRAY['''bad''', '''default'''], '{queue,consumer_group}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0
 	AND proname NOT IN (SELECT function FROM calls);

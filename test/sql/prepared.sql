@@ -13,6 +13,8 @@ CREATE FUNCTION pop_all() RETURNS text LANGUAGE sql AS $$
 $$;
 CREATE VIEW blocked AS
 	SELECT partition, msg_offset, reason, blocking_pid, blocking_gid, blocked_until FROM queen.pg_stat_queen_blocked WHERE queue = 'prepared';
+-- The second phase is another session's, which tells nobody: who waits behind a prepared push looks again within a quarter of a second.
+CREATE FUNCTION looked_at_again() RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(0.3)';
 SELECT push_it('0');
 
 -- committed late: what was pushed after it waits, in order, and says for whom
@@ -30,6 +32,7 @@ SELECT pop_all();
 SELECT pop_all();
 SELECT * FROM blocked;
 COMMIT PREPARED 'queen one';
+SELECT looked_at_again();
 SELECT pop_all();
 SELECT * FROM blocked;
 
@@ -51,6 +54,7 @@ PREPARE TRANSACTION 'queen two';
 SELECT push_it('5');
 SELECT pop_all();
 ROLLBACK PREPARED 'queen two';
+SELECT looked_at_again();
 SELECT pop_all();
 
 -- spilled
@@ -59,6 +63,7 @@ BEGIN;
 SELECT count(*) FROM generate_series(1, 3000) n WHERE push_it(to_jsonb(n));
 PREPARE TRANSACTION 'queen three';
 COMMIT PREPARED 'queen three';
+SELECT looked_at_again();
 SELECT count(*), min(message::int), max(message::int) FROM queen.pop('prepared', auto_ack => true, max_messages => 10000);
 
 -- nothing is born: the name would stay taken until somebody ends the transaction
@@ -76,6 +81,7 @@ ROLLBACK TO a;
 SELECT push_it('6');
 PREPARE TRANSACTION 'queen four';
 COMMIT PREPARED 'queen four';
+SELECT looked_at_again();
 
 -- everything else refuses
 BEGIN;
@@ -92,5 +98,6 @@ BEGIN;
 SELECT count(*) FROM queen.list_queues() WHERE queue LIKE 'prepared%';
 PREPARE TRANSACTION 'queen five';
 COMMIT PREPARED 'queen five';
+SELECT looked_at_again();
 SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'queen%';
 SELECT pop_all();

@@ -165,7 +165,7 @@ bool ring_find(const Hotlist &hotlist, const RingKey &key, RingRef *ring) noexce
 /* Is it still that ring? */
 bool ring_is(const Hotlist &hotlist, RingRef ring) noexcept;
 
-/* How the queue defers now. When it defers less than before the ring owes a walk, whose rows end the waits. */
+/* How the queue defers now. When it defers less than before the ring owes a walk, and rows of a walk that is owed end waits. */
 void ring_defer(const Hotlist &hotlist, RingRef ring, const Deferral &deferral) noexcept;
 
 /* Forget rings; whoever holds a reference notices. Their slots are taken back by those who need one. */
@@ -196,6 +196,13 @@ bool mark_ring(const Hotlist &hotlist, const RingKey &key, std::int64_t partitio
 /* A lease's messages were all acknowledged: what is parked behind it is idle when nothing is left, otherwise ready at once. */
 void promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, Micros now,
 			 const Listener &listener) noexcept;
+
+/*
+ * A row that others may have met locked is free: what is parked is ready, what is checked out keeps whoever has it from clearing it. Makes
+ * no slot.
+ */
+void unpark(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, Micros now,
+			const Listener &listener) noexcept;
 
 /* Work may be pending that nobody can name: the rings owe a walk. */
 void owe_ring(const Hotlist &hotlist, const RingKey &key, const Listener &listener) noexcept;
@@ -235,10 +242,14 @@ enum class Owes : std::uint8_t
 	floor,		/* the last walk is older than the interval */
 	walk,		/* cold, or something happened that only a walk can find; what is ready may be served meanwhile */
 	incomplete, /* candidates did not fit: a walk is worth while when the ring runs low */
+	full,		/* a walk, or candidates did not fit; but there is no room, so ask the tables */
 };
 
 /* Does the ring owe a walk? interval 0: no floor. */
 Owes owes(const Hotlist &hotlist, RingRef ring, Micros now, Micros interval) noexcept;
+
+/* Is a walk so late that even a ring with ready candidates should be walked for? After twice the interval. */
+bool overdue(const Hotlist &hotlist, RingRef ring, Micros now, Micros interval) noexcept;
 
 /* A walk of one ring. */
 struct Ticket
@@ -246,10 +257,11 @@ struct Ticket
 	RingRef ring;
 	Owner owner;
 	Micros began;
-	std::uint64_t owed;		/* of the ring when the walk began: what is owed since is owed still */
+	std::uint64_t owed;		/* by the ring when the walk began: what is owed since is owed still */
 	std::uint64_t dropped;	/* the same of candidates that did not fit */
 	std::int64_t resume_at; /* the partition id at which the walk before stopped, 0: at the beginning */
 	bool settled;			/* the ring owed nothing: what is found unheld was lost */
+	bool ease;				/* something happened to the tables: rows end waits, whatever for */
 	std::uint64_t rows;
 };
 

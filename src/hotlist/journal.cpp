@@ -1,0 +1,389 @@
+/*
+ * journal.cpp: check-outs and news of this transaction. See journal.h and README.md.
+ *
+ * Adding a note raises when memory is short. The participant's functions never raise, allocate or read a catalog; they take LWLocks of
+ * the pool, for a bounded number of steps each. Runs in every process that runs transactions.
+ */
+#include "hotlist/journal.h"
+
+namespace queen
+{
+
+namespace hot = core::hotlist;
+
+namespace
+{
+
+enum class Kind : uint8
+{
+	nothing, /* settled, or folded into a later note */
+	held,	 /* checked out by a call that has not ended */
+	at_end,	 /* checked out, its outcome waits for the commit */
+	acknowledged,
+	pending,
+	touched,
+	owe_group,
+	owe_queue,
+	owe_all,
+	forget_group,
+	forget_queue,
+};
+
+struct Note
+{
+	Kind kind;
+	SubTransactionId sub;
+	hot::RingKey key;
+	hot::RingRef ring;
+	hot::Taken taken; /* of all but what concerns whole rings: at least the partition */
+	hot::Outcome outcome;
+};
+
+/* From here on little is noted (README.md); some more are rings that owe. */
+constexpr uint32 many_notes = 10000;
+constexpr uint32 most_notes = many_notes + 1000;
+constexpr uint32 kept_notes = 256; /* room that stays between transactions */
+
+constinit Note *notes = nullptr;
+constinit uint32 room = 0;
+constinit uint32 count = 0;
+constinit uint32 compact_at = kept_notes;
+constinit bool changed = false;
+
+/* Room for more notes; raises. */
+void
+reserve(uint32 more)
+{
+	if (count + more > room)
+	{
+		uint32 wanted = Max(kept_notes, room);
+
+		while (wanted < count + more)
+			wanted *= 2;
+		if (notes == nullptr)
+			notes = (Note *) MemoryContextAlloc(TopMemoryContext, sizeof(Note) * wanted);
+		else
+			notes = (Note *) repalloc(notes, sizeof(Note) * wanted);
+		room = wanted;
+	}
+}
+
+/* Drop what is settled; no number of a note may be held. */
+void
+compact()
+{
+	uint32 left = 0;
+
+	for (uint32 i = 0; i < count; i++)
+		if (notes[i].kind != Kind::nothing)
+			notes[left++] = notes[i];
+	count = left;
+	compact_at = Max(kept_notes, left * 2);
+}
+
+Note *
+add(Kind kind, const hot::RingKey &key)
+{
+	Note *note;
+
+	reserve(1);
+	note = &notes[count++];
+	*note = {};
+	note->kind = kind;
+	note->sub = GetCurrentSubTransactionId();
+	note->key = key;
+	return note;
+}
+
+/* What cannot be noted one by one: rings that owe, and beyond some of them all of the tables'. */
+void
+owe(Kind kind, const hot::RingKey &key)
+{
+	constexpr uint32 look_back = 16;
+
+	if (count >= most_notes)
+		kind = Kind::owe_all;
+	for (uint32 i = 0; i < look_back && i < count; i++)
+	{
+		const Note *note = &notes[count - 1 - i];
+
+		if (note->kind == kind && note->sub == GetCurrentSubTransactionId() &&
+			(note->key == key || (kind == Kind::owe_all && note->key.queue.tables == key.queue.tables)))
+			return;
+	}
+	(void) add(kind, key);
+}
+
+void
+note_partition(Kind kind, const hot::RingKey &key, int64 partition_id)
+{
+	if (count >= many_notes && kind == Kind::pending)
+		owe(Kind::owe_group, key);
+	else if (count < many_notes)
+		add(kind, key)->taken.partition_id = partition_id;
+}
+
+void
+give_back(const Note *note)
+{
+	hot::Outcome rolled_back;
+
+	rolled_back.reached = true;
+	(void) hot::check_in(hotlist(), note->ring, note->taken, rolled_back, hotlist_now(), hotlist_listener());
+}
+
+void
+play_committed(const Note *note, hot::Micros now)
+{
+	const hot::Hotlist &list = hotlist();
+	const hot::Listener &listener = hotlist_listener();
+	const int64 partition_id = note->taken.partition_id;
+
+	switch (note->kind)
+	{
+		case Kind::nothing:
+			break;
+		case Kind::held:
+			give_back(note);
+			break;
+		case Kind::at_end:
+			(void) hot::check_in(list, note->ring, note->taken, note->outcome, now, listener);
+			break;
+		case Kind::acknowledged:
+			hot::promote(list, note->key, partition_id, now, listener);
+			break;
+		case Kind::pending:
+			(void) hot::mark_ring(list, note->key, partition_id, now, listener);
+			break;
+		case Kind::touched:
+			hot::unpark(list, note->key, partition_id, now, listener);
+			break;
+		case Kind::owe_group:
+			hot::owe_ring(list, note->key, listener);
+			break;
+		case Kind::owe_queue:
+			hot::owe_queue(list, note->key.queue, listener);
+			break;
+		case Kind::owe_all:
+			hot::owe_tables(list, note->key.queue.database, note->key.queue.tables, listener);
+			break;
+		case Kind::forget_group:
+			hot::forget_ring(list, note->key);
+			break;
+		case Kind::forget_queue:
+			hot::forget_queue(list, note->key.queue);
+			break;
+	}
+}
+
+void
+play_aborted(const Note *note, hot::Micros now)
+{
+	switch (note->kind)
+	{
+		case Kind::held:
+		case Kind::at_end:
+			give_back(note);
+			break;
+		case Kind::acknowledged:
+		case Kind::pending:
+		case Kind::touched:
+			hot::unpark(hotlist(), note->key, note->taken.partition_id, now, hotlist_listener());
+			break;
+		default:
+			break;
+	}
+}
+
+void
+ended(bool committed)
+{
+	const hot::Micros now = count > 0 ? hotlist_now() : 0;
+
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (committed)
+			play_committed(&notes[i], now);
+		else
+			play_aborted(&notes[i], now);
+	}
+	count = 0;
+	compact_at = kept_notes;
+	changed = false;
+	if (room > kept_notes)
+	{
+		pfree(notes);
+		notes = nullptr;
+		room = 0;
+	}
+}
+
+/* The notes of a sub-transaction are the last ones: while it runs its parent adds none. */
+void
+sub_committed(SubTransactionId self, SubTransactionId parent)
+{
+	for (uint32 i = count; i > 0 && notes[i - 1].sub == self; i--)
+		notes[i - 1].sub = parent;
+}
+
+void
+sub_aborted(SubTransactionId self)
+{
+	const hot::Micros now = count > 0 ? hotlist_now() : 0;
+
+	while (count > 0 && notes[count - 1].sub == self)
+		play_aborted(&notes[--count], now);
+}
+
+} // namespace
+
+const TransactionParticipant journal_participant = {nullptr, nullptr, ended, sub_committed, sub_aborted};
+
+uint32
+journal_take(const ServedRing *served, uint32 most, uint64 want, NoteNumber *numbers)
+{
+	hot::Taken taken[hotlist_most_taken];
+	const SubTransactionId sub = GetCurrentSubTransactionId();
+	uint32 got;
+
+	reserve(most);
+	/* from here to the notes nothing raises */
+	got = hot::take(hotlist(), served->ring, most, want, hotlist_now(), hotlist_owner(), taken, hotlist_listener());
+	for (uint32 i = 0; i < got; i++)
+	{
+		Note *note = &notes[count];
+
+		*note = {};
+		note->kind = Kind::held;
+		note->sub = sub;
+		note->key = served->key;
+		note->ring = served->ring;
+		note->taken = taken[i];
+		numbers[i] = count++;
+	}
+	return got;
+}
+
+NoteNumber
+journal_begin_call()
+{
+	if (count >= compact_at)
+		compact();
+	return count;
+}
+
+int64
+journal_partition(NoteNumber number)
+{
+	return notes[number].taken.partition_id;
+}
+
+void
+journal_settle(NoteNumber number, const hot::Outcome &outcome)
+{
+	Note *note = &notes[number];
+
+	note->kind = Kind::nothing;
+	(void) hot::check_in(hotlist(), note->ring, note->taken, outcome, hotlist_now(), hotlist_listener());
+}
+
+void
+journal_settle_at_end(NoteNumber number, const hot::Outcome &outcome)
+{
+	const Note held = notes[number];
+	Note *note;
+
+	if (count >= many_notes)
+	{
+		hot::Outcome locked;
+
+		locked.verdict = core::Verdict::locked;
+		journal_settle(number, locked);
+		return;
+	}
+	/* the last place, behind the acknowledgements that came before it */
+	note = add(Kind::at_end, held.key);
+	note->ring = held.ring;
+	note->taken = held.taken;
+	note->outcome = outcome;
+	notes[number].kind = Kind::nothing;
+}
+
+bool
+journal_next_own(const ServedRing *served, NoteNumber *number)
+{
+	for (; *number < count; (*number)++)
+		if (notes[*number].kind == Kind::at_end && notes[*number].ring.id == served->ring.id)
+			return true;
+	return false;
+}
+
+void
+journal_acknowledged(Oid tables, int64 queue_id, int64 group_id, int64 partition_id)
+{
+	if (hotlist_there())
+		note_partition(Kind::acknowledged, hotlist_ring_key(tables, queue_id, group_id), partition_id);
+}
+
+void
+journal_pending(Oid tables, int64 queue_id, int64 group_id, int64 partition_id)
+{
+	if (hotlist_there())
+		note_partition(Kind::pending, hotlist_ring_key(tables, queue_id, group_id), partition_id);
+}
+
+void
+journal_touched(Oid tables, int64 queue_id, int64 group_id, int64 partition_id)
+{
+	if (hotlist_there())
+		note_partition(Kind::touched, hotlist_ring_key(tables, queue_id, group_id), partition_id);
+}
+
+void
+journal_owe_group(Oid tables, int64 queue_id, int64 group_id)
+{
+	if (hotlist_there())
+		owe(Kind::owe_group, hotlist_ring_key(tables, queue_id, group_id));
+}
+
+void
+journal_owe_queue(Oid tables, int64 queue_id)
+{
+	if (hotlist_there())
+		owe(Kind::owe_queue, hotlist_ring_key(tables, queue_id, 0));
+}
+
+void
+journal_owe_all(Oid tables)
+{
+	if (hotlist_there())
+		owe(Kind::owe_all, hotlist_ring_key(tables, 0, 0));
+}
+
+void
+journal_forget_group(Oid tables, int64 queue_id, int64 group_id)
+{
+	if (hotlist_there())
+		(void) add(Kind::forget_group, hotlist_ring_key(tables, queue_id, group_id));
+}
+
+void
+journal_forget_queue(Oid tables, int64 queue_id)
+{
+	if (hotlist_there())
+		(void) add(Kind::forget_queue, hotlist_ring_key(tables, queue_id, 0));
+}
+
+void
+journal_changes()
+{
+	changed = true;
+}
+
+bool
+journal_has_changed()
+{
+	return changed;
+}
+
+} // namespace queen

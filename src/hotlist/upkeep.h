@@ -1,0 +1,17 @@
+/*
+ * upkeep.h: what is to be done for the hot-list now and then, by whoever comes by.
+ */
+#ifndef QUEEN_HOTLIST_UPKEEP_H
+#define QUEEN_HOTLIST_UPKEEP_H
+
+#include "hotlist/pool.h"
+
+namespace queen
+{
+
+/* Sweep what nobody uses, and log the busiest rings, each when it is time (settings). Raises only what logging raises. */
+void hotlist_upkeep();
+
+} // namespace queen
+
+#endif

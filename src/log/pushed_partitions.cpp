@@ -1,0 +1,121 @@
+/*
+ * pushed_partitions.cpp: to which partitions this transaction has appended segments. See pushed_partitions.h.
+ *
+ * pushed_partitions_reserve raises for memory, nothing else does. pushed_partitions_tell takes LWLocks of the hot-list's pool, for a bounded
+ * number of steps each. Runs in backends.
+ */
+#include "log/pushed_partitions.h"
+
+#include "hotlist/pool.h"
+
+namespace queen
+{
+
+namespace hot = core::hotlist;
+
+namespace
+{
+
+/* Partitions that follow each other in one queue. */
+struct Run
+{
+	Oid tables;
+	int64 queue_id;
+	uint32 first; /* of the marks */
+	uint32 count;
+	bool more; /* than there was room for: its rings owe a walk */
+};
+
+/* From here on a queue's rings owe a walk: a commit must not hold its locks for ever. */
+constexpr uint32 most_marks = 10000;
+constexpr uint32 kept = 64; /* room that stays between transactions */
+
+constinit hot::Mark *marks = nullptr;
+constinit uint32 mark_room = 0;
+constinit uint32 mark_count = 0;
+constinit Run *runs = nullptr;
+constinit uint32 run_room = 0;
+constinit uint32 run_count = 0;
+
+template <typename T>
+void
+make_room(T **array, uint32 *room, uint32 count)
+{
+	if (count < *room)
+		return;
+	if (*array == nullptr)
+		*array = (T *) MemoryContextAlloc(TopMemoryContext, sizeof(T) * kept);
+	else
+		*array = (T *) repalloc_huge(*array, sizeof(T) * *room * 2);
+	*room = Max(kept, *room * 2);
+}
+
+template <typename T>
+void
+shrink(T **array, uint32 *room)
+{
+	if (*room > kept)
+	{
+		pfree(*array);
+		*array = nullptr;
+		*room = 0;
+	}
+}
+
+} // namespace
+
+void
+pushed_partitions_reserve()
+{
+	if (!hotlist_there())
+		return;
+	make_room(&marks, &mark_room, mark_count);
+	make_room(&runs, &run_room, run_count);
+}
+
+void
+pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 messages)
+{
+	Run *run = run_count > 0 ? &runs[run_count - 1] : nullptr;
+
+	if (!hotlist_there())
+		return;
+	if (run == nullptr || run->queue_id != queue_id || run->tables != tables)
+	{
+		run = &runs[run_count++];
+		*run = {tables, queue_id, mark_count, 0, false};
+	}
+	/* one partition's segments follow each other */
+	if (run->count > 0 && marks[mark_count - 1].partition_id == partition_id)
+		marks[mark_count - 1].messages += messages;
+	else if (mark_count < most_marks)
+	{
+		marks[mark_count++] = {partition_id, messages};
+		run->count++;
+	}
+	else
+		run->more = true;
+}
+
+void
+pushed_partitions_tell()
+{
+	const hot::Micros now = run_count > 0 ? hotlist_now() : 0;
+
+	for (uint32 i = 0; i < run_count; i++)
+	{
+		const Run *run = &runs[i];
+		const hot::QueueKey key = hotlist_queue_key(run->tables, run->queue_id);
+
+		if (run->count > 0)
+			(void) hot::mark(hotlist(), key, {marks + run->first, run->count}, now, hotlist_listener());
+		if (run->more)
+			hot::owe_queue(hotlist(), key, hotlist_listener());
+	}
+	mark_count = 0;
+	run_count = 0;
+	shrink(&marks, &mark_room);
+	shrink(&runs, &run_room);
+}
+
+} // namespace queen
