@@ -15,15 +15,15 @@ namespace queen
 namespace
 {
 
-/* Messages of the partition in [from, to], for a partial ack's answer. */
+/* How many messages under the lease lie behind an offset: none of those that retention has deleted. */
 int64
-count_messages(int64 partition_id, int64 from, int64 to)
+count_left(const HeldLease *held, int64 up_to)
 {
 	SegmentTable segments;
 	int64 count;
 
 	segment_table_open(&segments);
-	count = log_count_messages(&segments, partition_id, from, to);
+	count = log_count_messages(&segments, held->partition_id, up_to + 1, held->cursor.batch_end);
 	segment_table_close(&segments);
 	return count;
 }
@@ -45,21 +45,18 @@ complete(const pg_uuid_t *lease, bool all, int64 up_to)
 							errmsg("up_to %lld lies behind the messages under the lease", (long long) up_to),
 							errdetail("The last of them has offset %lld.", (long long) cursor->batch_end),
 							errhint("Pass the msg_offset of a message that the lease came with.")));
-		if (up_to == cursor->batch_end)
+		if (up_to > cursor->committed)
 		{
-			count = cursor->batch_count;
-			cursor_advance(cursor, up_to);
-			cursor_complete_lease(cursor);
+			const int64 left = up_to < cursor->batch_end ? count_left(&held, up_to) : 0;
+
+			/* what was deleted counts as completed with the first ack, so that it is counted once */
+			count = cursor->batch_count - left;
+			cursor->batch_count = (int32) left;
+			cursor_advance(cursor, left > 0 ? up_to : cursor->batch_end);
+			if (left == 0)
+				cursor_complete_lease(cursor);
 			lease_store(&held);
-			lease_tell(&held, LeaseNews::acknowledged);
-		}
-		else if (up_to > cursor->committed)
-		{
-			count = count_messages(held.partition_id, cursor->committed + 1, up_to);
-			cursor->batch_count -= (int32) count;
-			cursor_advance(cursor, up_to);
-			lease_store(&held);
-			lease_tell(&held, LeaseNews::changed);
+			lease_tell(&held, left == 0 ? LeaseNews::acknowledged : LeaseNews::changed);
 		}
 		/* else these were completed before: 0 */
 	}

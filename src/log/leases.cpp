@@ -17,16 +17,6 @@ namespace queen
 namespace
 {
 
-[[noreturn]] void
-raise_lost(const pg_uuid_t *lease, const char *detail)
-{
-	ereport(ERROR,
-			(errcode(errcode_lease_lost), errmsg("lease %s is lost", uuid_text(lease)), errdetail("%s", detail),
-			 errhint("Roll back what was done for its messages: they are delivered again. Work that takes longer "
-					 "needs a longer lease_time, or queen.extend() while it runs.")));
-	pg_unreachable();
-}
-
 /* A well-formed token that nobody has given, or that belongs to another tenant. */
 [[noreturn]] void
 raise_unknown(const pg_uuid_t *lease)
@@ -80,10 +70,22 @@ lease_argument(FunctionCallInfo fcinfo, int argno)
 }
 
 void
+raise_lost(const pg_uuid_t *lease, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(errcode_lease_lost), errmsg("lease %s is lost", uuid_text(lease)), errdetail("%s", detail),
+			 errhint("Roll back what was done for its messages: they are delivered again. Work that takes longer "
+					 "needs a longer lease_time, or queen.extend() while it runs.")));
+	pg_unreachable();
+}
+
+void
 raise_completed(const pg_uuid_t *lease)
 {
-	ereport(ERROR, (errcode(errcode_lease_lost), errmsg("lease %s is completed", uuid_text(lease)),
-					errhint("Its messages were acknowledged or went to the dead letters: nothing is left of it.")));
+	ereport(
+		ERROR,
+		(errcode(errcode_lease_lost), errmsg("lease %s is completed", uuid_text(lease)),
+		 errhint("Its messages were acknowledged, went to the dead letters or were deleted: nothing is left of it.")));
 	pg_unreachable();
 }
 

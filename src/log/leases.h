@@ -47,6 +47,9 @@ void lease_tell(const HeldLease *held, LeaseNews news);
 
 void lease_close(HeldLease *held);
 
+/* QN001: others have its messages, or nobody will. */
+[[noreturn]] void raise_lost(const pg_uuid_t *lease, const char *detail);
+
 /* QN001: the lease was completed, there is nothing left to do to it. */
 [[noreturn]] void raise_completed(const pg_uuid_t *lease);
 

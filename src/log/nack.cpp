@@ -8,6 +8,7 @@
 #include "log/log_reader.h"
 #include "log/partitions.h"
 #include "log/queues.h"
+#include "log/starts.h"
 #include "server/errors.h"
 #include "server/guards.h"
 
@@ -55,29 +56,45 @@ shortened(text *error)
 	return cstring_to_text_with_len(VARDATA_ANY(error), pg_mbcliplen(VARDATA_ANY(error), size, most_error_bytes));
 }
 
-/* Stand on the message that failed; raises when the lease has none at that offset. */
-int64
-find_message(const HeldLease *held, const NackArguments *args, LogReader *reader, SegmentTable *segments)
+/*
+ * Stand on the message that failed. False when retention has deleted it: *offset is then the last one under the lease that
+ * is gone. Raises when the lease never had one there.
+ */
+bool
+find_message(const HeldLease *held, const NackArguments *args, LogReader *reader, SegmentTable *segments, int64 *offset)
 {
 	const Cursor *cursor = &held->cursor;
-	int64 offset = args->first ? cursor->committed + 1 : args->offset;
-	bool found = false;
+	/* the lease begins with the head that it came with, or behind what was acknowledged of it */
+	const int64 first = Max(cursor->committed + 1, cursor->attempt_offset);
 
-	if (offset > cursor->committed && offset <= cursor->batch_end)
+	*offset = args->first ? first : args->offset;
+	log_reader_open(reader, segments, held->partition_id, *offset);
+	if (*offset >= first && *offset <= cursor->batch_end)
 	{
-		log_reader_open(reader, segments, held->partition_id, offset);
-		found = log_reader_next(reader) == ReadResult::segment;
+		const bool found = log_reader_next(reader) == ReadResult::segment && reader->base <= cursor->batch_end;
+		LogStart start;
+
+		if (found && reader->base <= *offset)
+			return true;
+		/* read after the segments: where those were deleted, it says so */
+		log_start_read(held->partition_id, &start);
+		if (start.offset > *offset)
+		{
+			*offset = Min(start.offset - 1, cursor->batch_end);
+			return false;
+		}
 		if (found && args->first)
-			offset = Max(offset, reader->base);
-		found = found && reader->base <= offset && offset <= cursor->batch_end;
+		{
+			*offset = reader->base;
+			return true;
+		}
 	}
-	if (!found)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-						errmsg("no message at offset %lld is under the lease", (long long) offset),
-						errdetail("Its messages that are not completed lie between %lld and %lld.",
-								  (long long) (cursor->committed + 1), (long long) cursor->batch_end),
-						errhint("Pass the msg_offset of a message that the lease came with.")));
-	return offset;
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					errmsg("no message at offset %lld is under the lease", (long long) *offset),
+					errdetail("Its messages that are not completed lie between %lld and %lld.", (long long) first,
+							  (long long) cursor->batch_end),
+					errhint("Pass the msg_offset of a message that the lease came with.")));
+	pg_unreachable();
 }
 
 /* Copy the message to the dead letters. */
@@ -102,35 +119,40 @@ bury(const HeldLease *held, const QueueRow *queue, const LogReader *reader, int6
 	dead_letter_bury(&letter, reader);
 }
 
-/* The message failed: the lease ends; answers whether it is dead. */
-bool
-fail(HeldLease *held, const NackArguments *args)
+enum class Outcome
+{
+	retry,
+	dead,
+	gone, /* retention has deleted it */
+};
+
+/* The message failed: the lease ends. */
+Outcome
+fail(HeldLease *held, const pg_uuid_t *lease, const NackArguments *args)
 {
 	Cursor *cursor = &held->cursor;
+	Outcome outcome = Outcome::retry;
 	SegmentTable segments;
 	QueueTable queues;
 	QueueRow queue;
 	LogReader reader;
 	int64 offset;
-	bool dead;
 
 	queue_table_open(&queues, AccessShareLock);
 	if (!queue_find_by_id(&queues, held->group.queue_id, &queue))
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("the queue of the lease does not exist")));
+		raise_lost(lease, "Its queue was dropped.");
 	queue_table_close(&queues);
 	segment_table_open(&segments);
-	offset = find_message(held, args, &reader, &segments);
+	if (!find_message(held, args, &reader, &segments, &offset))
+		outcome = Outcome::gone;
 
 	cursor_fail(cursor, offset);
-	dead = args->dead || cursor->attempts >= queue.options.max_deliveries;
-	if (dead)
+	if (outcome == Outcome::retry && (args->dead || cursor->attempts >= queue.options.max_deliveries))
 	{
+		outcome = Outcome::dead;
 		bury(held, &queue, &reader, offset, args->error != nullptr ? args->error : cursor->last_error);
-		cursor_advance(cursor, offset);
-		/* the lease has done its work: repeating the nack is recognized */
-		cursor_complete_lease(cursor);
 	}
-	else
+	if (outcome == Outcome::retry)
 	{
 		int64 delay = args->own_delay ? args->delay : retry_delay_of(&queue.options, cursor->attempts);
 
@@ -140,11 +162,32 @@ fail(HeldLease *held, const NackArguments *args)
 		if (args->error != nullptr)
 			cursor->last_error = shortened(args->error);
 	}
+	else
+	{
+		cursor_advance(cursor, offset);
+		/* the lease has done its work: repeating the nack is recognized */
+		cursor_complete_lease(cursor);
+	}
 	lease_store(held);
 	lease_tell(held, LeaseNews::pending);
 	log_reader_close(&reader);
 	segment_table_close(&segments);
-	return dead;
+	return outcome;
+}
+
+const char *
+name_of(Outcome outcome)
+{
+	switch (outcome)
+	{
+		case Outcome::retry:
+			break;
+		case Outcome::dead:
+			return "dead";
+		case Outcome::gone:
+			return "gone";
+	}
+	return "retry";
 }
 
 } // namespace
@@ -158,16 +201,16 @@ queen_nack(PG_FUNCTION_ARGS)
 	const pg_uuid_t *lease;
 	NackArguments args;
 	HeldLease held;
-	bool dead;
+	Outcome outcome;
 
 	guard_write("queen.nack()");
 	lease = lease_argument(fcinfo, 0);
 	nack_arguments(fcinfo, &args);
 	if (lease_open(&held, lease) == LeaseState::completed)
 		raise_completed(lease);
-	dead = fail(&held, &args);
+	outcome = fail(&held, lease, &args);
 	lease_close(&held);
-	return CStringGetTextDatum(dead ? "dead" : "retry");
+	return CStringGetTextDatum(name_of(outcome));
 }
 
 } // namespace queen

@@ -168,6 +168,62 @@ SELECT count(*) AS left_over FROM queen.log_cursors WHERE partition_id NOT IN (S
 SELECT count(*) AS left_over FROM queen.log_starts WHERE partition_id NOT IN (SELECT partition_id FROM queen.log_partitions);
 RESET queen.partition_expiry;
 
+-- messages under a lease that are deleted by their age: what is gone is completed, by whatever verb the lease ends
+CREATE FUNCTION delete_to(of_queue text, up_to bigint) RETURNS void LANGUAGE sql AS $$
+	UPDATE queen.log_segments s SET created_at = s.created_at - interval '3 h'
+	FROM queen.log_partitions p JOIN queen.queues q USING (log_id) WHERE q.name = of_queue AND p.partition_id = s.partition_id AND base_offset <= up_to
+$$;
+CREATE FUNCTION cursor_of(of_queue text) RETURNS TABLE (committed bigint, leased bool, batch_count int, attempts int, delivered_to bigint, blocked bool) LANGUAGE sql AS $$
+	SELECT committed, lease IS NOT NULL, batch_count, attempts, delivered_to, blocked_until IS NOT NULL FROM cursors WHERE queue = of_queue
+$$;
+CREATE TABLE held (queue text, lease uuid);
+DO $$
+BEGIN
+	FOR n IN 0..5 LOOP
+		PERFORM queen.push(q, to_jsonb(n)) FROM unnest(ARRAY['nack all', 'nack some', 'nack rest', 'nack part', 'ack part', 'ack none', 'release']) q;
+		COMMIT;
+	END LOOP;
+	PERFORM queen.configure(queue, '{"retention": "2 h"}') FROM queen.list_queues() WHERE queue ~ '^(nack|ack|release)';
+	INSERT INTO held SELECT DISTINCT queue, lease FROM unnest(ARRAY['nack all', 'nack some', 'nack rest', 'nack part', 'ack part', 'ack none', 'release']) q, queen.pop(q, max_messages => 5);
+END $$;
+SELECT queen.ack(lease, 0) FROM held WHERE queue = 'nack part';
+SELECT delete_to('nack all', 4), delete_to('nack some', 1), delete_to('nack rest', 1), delete_to('nack part', 2), delete_to('ack part', 1), delete_to('ack none', 4), delete_to('release', 1);
+CALL queen.maintain();
+SELECT log_of('nack all') AS nack_all, log_of('nack some') AS nack_some, log_of('nack part') AS nack_part;
+SELECT queen.nack(lease, 2, error => 'failed', dead => true) FROM held WHERE queue = 'nack all';
+SELECT * FROM cursor_of('nack all');
+SELECT dead FROM rows_of('nack all');
+-- it is over
+SELECT queen.ack(lease), queen.release(lease) FROM held WHERE queue = 'nack all';
+SELECT attempt(format('SELECT queen.nack(%L)', lease)) FROM held WHERE queue = 'nack all';
+SELECT msg_offset, attempt FROM take('nack all', max_messages => 10);
+-- the first is gone and not the one behind it: nobody else is blamed, and the rest comes as if it had not been delivered
+SELECT queen.nack(lease, dead => true) FROM held WHERE queue = 'nack some';
+SELECT * FROM cursor_of('nack some');
+SELECT msg_offset, attempt FROM take('nack some', max_messages => 10);
+SELECT queen.nack(lease, 1, '1 h') FROM held WHERE queue = 'nack part';
+SELECT msg_offset, attempt FROM take('nack part', max_messages => 10);
+-- one that is there, behind what is gone
+SELECT queen.nack(lease, 3, '0') FROM held WHERE queue = 'nack rest';
+SELECT * FROM cursor_of('nack rest');
+SELECT msg_offset, attempt FROM take('nack rest', max_messages => 10);
+-- acknowledged in parts: each once, and what is left is what can be left
+SELECT queen.ack(lease, 2) FROM held WHERE queue = 'ack part';
+SELECT * FROM cursor_of('ack part');
+SELECT queen.ack(lease, 3), queen.ack(lease) FROM held WHERE queue = 'ack part';
+SELECT queen.extend(lease) > now() AS extended, queen.ack(lease, 1), queen.ack(lease) FROM held WHERE queue = 'ack none';
+SELECT * FROM cursor_of('ack none');
+-- given back, or its time is over
+SELECT queen.release(lease) FROM held WHERE queue = 'release';
+SELECT msg_offset, attempt FROM take('release', max_messages => 10);
+SELECT delete_to('release', 3);
+CALL queen.maintain();
+SELECT time_passes('release');
+SELECT msg_offset, attempt FROM take('release', max_messages => 10);
+SELECT queen.nack(lease(), delay => '0');
+SELECT msg_offset, attempt FROM take('release', max_messages => 10);
+SELECT count(*) FROM queen.verify() WHERE object ~ ANY (SELECT format('partition %s( |,|$)', partition_id) FROM cursors WHERE queue IN (SELECT queue FROM held));
+
 -- purge: messages, leases and keys go; options, groups and dead letters stay
 SELECT queen.create_queue('p', options => '{"max_deliveries": 7}');
 SELECT queen.subscribe('p', 'other');
