@@ -86,7 +86,7 @@ bool
 give_back_took(const Area &area, const Return &given, const Outcome &outcome) noexcept
 {
 	Slot &slot = area.slots[given.index];
-	const bool drained = outcome.drained && outcome.may_clear;
+	const bool drained = outcome.drained && outcome.may_clear && !given.moved;
 
 	if (!given.moved)
 		slot.messages = 0;
@@ -97,7 +97,7 @@ give_back_took(const Area &area, const Return &given, const Outcome &outcome) no
 			return ready(area, given);
 		return park_under_lease(area, given, outcome.until);
 	}
-	if (drained && !given.moved)
+	if (drained)
 		return idle(area, given);
 	/* what fired just now is held for another window, or each message would come alone */
 	if (given.window != 0 && given.delay == 0)
