@@ -304,7 +304,7 @@ promote(benchmark::State &state)
 		while (n < batch)
 			n += hotlist::take(pool.list, pool.ring, batch - n, UINT64_MAX, start, owner, taken + n, listener);
 		outcome.verdict = Verdict::took;
-		outcome.lease = 1;
+		outcome.lease = true;
 		outcome.until = start + 30'000'000;
 		for (const Taken &one : taken)
 			hotlist::check_in(pool.list, pool.ring, one, outcome, start, listener);
@@ -312,7 +312,7 @@ promote(benchmark::State &state)
 		const Clock::time_point begin = Clock::now();
 
 		for (const Taken &one : taken)
-			hotlist::promote(pool.list, key, one.partition_id, 1, start, listener);
+			hotlist::promote(pool.list, key, one.partition_id, start, listener);
 		state.SetIterationTime(seconds_since(begin));
 	}
 	state.SetItemsProcessed(state.iterations() * batch);

@@ -164,10 +164,11 @@ struct ModelSlot
 	std::uint64_t taken_version = 0;
 	std::uint64_t seen_version = 0, seen_epoch = 0;
 	std::uint64_t token = 0;
-	std::uint64_t lease = 0; /* that parked it */
 	Micros deadline = 0;
 	Micros touched = 0; /* the last call that named it */
-	std::int64_t rank = 0; /* its turn, where there is one shard */
+	Micros since = 0;	/* it is ready, or was when it was taken */
+	std::uint64_t last_token = 0;
+	bool again = false; /* checked out, and its row was freed meanwhile */
 	Owner owner{};
 };
 
@@ -179,10 +180,8 @@ struct ModelRing
 	Micros most_deferred = 0; /* ever */
 	int ready = 0;
 	std::uint64_t debts = 1, paid = 0;
-	std::uint64_t last_token = 0;
 	std::int64_t resume_at = 0;
-	std::int64_t first_rank = 0, last_rank = 0;
-	bool exact = true; /* no candidate may be ready or not, and the ranks are known */
+	bool exact = true; /* there is no candidate that may be ready or not */
 	bool walking = false;
 	Owner walker{};
 	bool served = false; /* since the last sweep */
@@ -267,11 +266,11 @@ struct TellOf
 	{
 		mark_ring,
 		promote,
+		unpark,
 		owe_ring,
 	};
 	What what;
 	int group, part;
-	std::uint64_t lease = 0;
 };
 
 struct TookOf
@@ -449,8 +448,9 @@ class Model
 	/* hotlist_model_contract.cpp: what a call does to the slots, by the tables of the README */
 	int slot_mark(ModelRing &ring, int part, std::uint64_t messages);
 	int slot_mark_ring(ModelRing &ring, int part);
-	int slot_promote(ModelRing &ring, int part, std::uint64_t lease);
-	int slot_row(ModelRing &ring, int part, core::hotlist::Reseeded seen);
+	int slot_promote(ModelRing &ring, int part);
+	int look_again(ModelRing &ring, ModelSlot &slot);
+	int slot_row(ModelRing &ring, int part, core::hotlist::Reseeded seen, bool ease);
 	int slot_check_in(ModelRing &ring, int part, const Taken &taken, const Outcome &outcome);
 	int to_ready(ModelRing &ring, ModelSlot &slot, bool in_front = false);
 	void to_idle(ModelRing &ring, ModelSlot &slot);
@@ -464,7 +464,8 @@ class Model
 	bool call_register(Session &session, int group);
 	void call_mark(int queue, const Row<PushOf> &pushes);
 	void call_mark_ring(int group, int part);
-	void call_promote(int group, int part, std::uint64_t lease);
+	void call_promote(int group, int part);
+	void call_unpark(int group, int part);
 	void call_owe(const TellOf &tell);
 	void call_owe_queue(int queue);
 	Row<Taken> call_take(Session &session, int group, std::uint32_t most, std::uint64_t want);

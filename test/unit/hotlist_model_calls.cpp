@@ -12,6 +12,8 @@ using core::hotlist::Registered;
 using core::hotlist::Reseeded;
 using State = ModelSlot::State;
 
+constexpr int hotlist_steps = core::hotlist::steps_per_hold;
+
 int
 Model::part_of(const Group &group, std::int64_t partition) const
 {
@@ -85,7 +87,7 @@ Model::compare_ring(Group &group)
 	ring.exact = ring.exact || (ready == 0 && maybe == 0);
 	if (ready < ring.ready || ready > ring.ready + maybe)
 		broken("contract", "%d are ready, and should be %d", ready, ring.ready);
-	if (owed != (owes == Owes::walk) || (!shape_.tiny && owes == Owes::incomplete))
+	if ((shape_.tiny && owes >= Owes::incomplete) ? owed && owes == Owes::incomplete : owed != (owes == Owes::walk) || owes >= Owes::incomplete)
 		broken("contract", "the ring owes %d, with %lu debts of which %lu are paid", static_cast<int>(owes),
 			   static_cast<unsigned long>(ring.debts), static_cast<unsigned long>(ring.paid));
 }
@@ -110,14 +112,18 @@ Model::compare_take(Session &session, Group &group, const Row<Taken> &taken, std
 {
 	ModelRing &ring = group.ring;
 	std::uint64_t messages = 0;
-	const auto turn = [](const ModelSlot &slot)
-	{
-		return slot.state == State::ready ? std::pair{0, slot.rank} : std::pair{1, std::int64_t{slot.deadline}};
-	};
+	int waiting = 0, due = 0;
 	const auto servable = [this](const ModelSlot &slot)
 	{ return slot.state == State::ready || (slot.state == State::parked && slot.deadline <= now_); };
-	const bool ranked = judge_contract_ && shape_.shards == 1 && ring.exact;
-	std::pair<int, std::int64_t> last{-1, 0};
+	for (const Group &other : groups_)
+		if (other.ring.exists)
+			for (const ModelSlot &slot : other.ring.slots)
+				due += slot.state == State::parked && slot.deadline <= now_;
+	for (const ModelSlot &slot : ring.slots)
+		waiting += servable(slot);
+	/* a shard's candidates lie in the order in which they became ready; what comes back in front is not looked for a place further */
+	const bool in_order = shape_.shards == 1 && ring.exact && waiting + due < hotlist_steps;
+	Micros last = 0;
 
 	for (std::size_t i = 0; i < taken.size(); i++)
 	{
@@ -130,7 +136,7 @@ Model::compare_take(Session &session, Group &group, const Row<Taken> &taken, std
 				   static_cast<long>(slot.deadline - now_));
 		if (judge_contract_ && i > 0 && messages >= want)
 			broken("contract", "took more than was wanted");
-		if (taken[i].token <= ring.last_token || taken[i].epoch > taken[i].token)
+		if (taken[i].token <= slot.last_token || taken[i].epoch > taken[i].token)
 			broken("contract", "a token that is not new");
 		if (judge_contract_ && slot.seen_epoch != 0 &&
 			(taken[i].epoch == slot.seen_epoch) != (slot.version == slot.seen_version))
@@ -139,28 +145,32 @@ Model::compare_take(Session &session, Group &group, const Row<Taken> &taken, std
 				   slot.version == slot.seen_version ? "not marked" : "marked");
 		if (taken[i].ready_since <= 0 || taken[i].ready_since > now_)
 			broken("contract", "ready since %ld, at %ld", static_cast<long>(taken[i].ready_since), static_cast<long>(now_));
-		if (ranked && turn(slot) < last)
+		if (ring.exact && taken[i].ready_since != (slot.state == State::ready ? slot.since : now_))
+			broken("contract", "ready since %ld, and should be since %ld", static_cast<long>(taken[i].ready_since),
+				   static_cast<long>(slot.state == State::ready ? slot.since : now_));
+		if (in_order && taken[i].ready_since < last)
 			broken("contract", "out of turn");
-		last = turn(slot);
-		messages += slot.count;
-		ring.last_token = taken[i].token;
+		last = taken[i].ready_since;
+		messages += slot.count > 0 ? slot.count : 1;
+		slot.last_token = taken[i].token;
 		if (slot.state == State::ready)
 			ring.ready--;
 		slot.state = State::checked_out;
-		slot.behind = slot.leased = slot.maybe_ready = slot.drained = false;
+		slot.behind = slot.leased = slot.maybe_ready = slot.drained = slot.again = false;
+		slot.since = taken[i].ready_since;
 		slot.token = taken[i].token;
 		slot.seen_epoch = taken[i].epoch;
 		slot.seen_version = slot.taken_version = slot.version;
 		slot.touched = now_;
 		slot.owner = owner_of(session);
 	}
-	if (ranked && !taken.empty())
+	if (in_order)
 		for (const ModelSlot &slot : ring.slots)
-			if (servable(slot) && turn(slot) < last)
+			if (slot.state == State::ready && slot.since < last)
 				broken("contract", "one that was ready for longer was left");
-	if (judge_contract_ && taken.size() < most && messages < want)
+	if (taken.size() < most && messages < want)
 		for (const ModelSlot &slot : ring.slots)
-			if (servable(slot))
+			if (slot.state == State::ready || (servable(slot) && due < hotlist_steps))
 				broken("contract", "took %zu of %u, and left one that is ready", taken.size(), most);
 }
 
@@ -371,13 +381,13 @@ Model::call_mark_ring(int g, int part)
 }
 
 void
-Model::call_promote(int g, int part, std::uint64_t lease)
+Model::call_promote(int g, int part)
 {
 	Group &group = groups_[g];
 
-	record("promote", g, part, static_cast<std::int64_t>(lease));
+	record("promote", g, part);
 	listen();
-	core::hotlist::promote(*pool_, group.key, queues_[group.queue].parts[part].id, lease, now_, listener_);
+	core::hotlist::promote(*pool_, group.key, queues_[group.queue].parts[part].id, now_, listener_);
 	if (group.ring.exists)
 	{
 		ModelSlot &slot = group.ring.slots[part];
@@ -385,9 +395,24 @@ Model::call_promote(int g, int part, std::uint64_t lease)
 		/* it was ready already, where it is held though promote would have cleared it */
 		if (slot.maybe_ready && core::hotlist::holds(*pool_, group.ring.ref, queues_[group.queue].parts[part].id))
 			to_ready(group.ring, slot);
-		heard(group.ring, slot_promote(group.ring, part, lease), "promote");
+		heard(group.ring, slot_promote(group.ring, part), "promote");
 	}
 	heard_nothing_else("promote");
+	compare_ring(group);
+	touch(g, part);
+}
+
+void
+Model::call_unpark(int g, int part)
+{
+	Group &group = groups_[g];
+
+	record("unpark", g, part);
+	listen();
+	core::hotlist::unpark(*pool_, group.key, queues_[group.queue].parts[part].id, now_, listener_);
+	if (group.ring.exists)
+		heard(group.ring, look_again(group.ring, group.ring.slots[part]), "unpark");
+	heard_nothing_else("unpark");
 	compare_ring(group);
 	touch(g, part);
 }
@@ -456,7 +481,7 @@ Model::call_check_in(int g, int part, RingRef ref, const Taken &taken, const Out
 	int ready = 0;
 
 	record("check in", g, part, static_cast<int>(outcome.verdict),
-		   outcome.drained + 2 * outcome.may_clear + 4 * (outcome.lease != 0) + 8 * outcome.reached);
+		   outcome.drained + 2 * outcome.may_clear + 4 * outcome.lease + 8 * outcome.reached);
 	listen();
 	const bool is_ready = core::hotlist::check_in(*pool_, ref, taken, outcome, now_, listener_);
 
@@ -510,6 +535,8 @@ Model::call_begin_walk(Session &session)
 		broken("contract", "a walk %s", begun ? "began beside another, or of no ring" : "was refused");
 	if (!begun)
 		return false;
+	if (session.ticket.ease != (ring.debts > ring.paid))
+		broken("contract", "the ticket eases: %d", session.ticket.ease);
 	if (session.ticket.settled != settled || session.ticket.resume_at != ring.resume_at)
 		broken("contract", "the ticket is settled: %d, and goes on at %ld", session.ticket.settled,
 			   static_cast<long>(session.ticket.resume_at));
@@ -536,7 +563,7 @@ Model::call_row(Session &session, std::int64_t partition)
 		return;
 	const int part = part_of(group, partition);
 
-	if (slot_row(group.ring, part, seen) > 0)
+	if (slot_row(group.ring, part, seen, session.ticket.ease) > 0)
 		session.made_ready = true;
 	if (seen == Reseeded::full)
 		counts_.refused++;

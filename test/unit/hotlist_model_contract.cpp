@@ -34,7 +34,8 @@ Model::to_ready(ModelRing &ring, ModelSlot &slot, bool in_front)
 {
 	slot.state = State::ready;
 	slot.behind = slot.leased = slot.maybe_ready = false;
-	slot.rank = in_front ? --ring.first_rank : ++ring.last_rank;
+	if (!in_front)
+		slot.since = now_;
 	ring.ready++;
 	return 1;
 }
@@ -48,6 +49,7 @@ Model::to_idle(ModelRing &, ModelSlot &slot)
 	slot.version = old.version + 1; /* whatever is made here again is not what was here */
 	slot.seen_epoch = old.seen_epoch;
 	slot.seen_version = old.seen_version;
+	slot.last_token = old.last_token;
 	slot.touched = now_;
 }
 
@@ -57,7 +59,6 @@ Model::park(ModelRing &, ModelSlot &slot, Micros deadline)
 	slot.state = State::parked;
 	slot.deadline = deadline;
 	slot.behind = slot.leased = slot.maybe_ready = false;
-	slot.lease = 0;
 	return 0;
 }
 
@@ -98,45 +99,41 @@ Model::slot_mark_ring(ModelRing &ring, int part)
 {
 	ModelSlot &slot = ring.slots[part];
 
-	slot.version++;
 	slot.touched = now_;
-	return slot.state == State::idle || slot.state == State::parked ? to_ready(ring, slot) : 0;
+	return slot.state == State::idle ? to_ready(ring, slot) : look_again(ring, slot);
 }
 
 int
-Model::slot_promote(ModelRing &ring, int part, std::uint64_t lease)
+Model::look_again(ModelRing &ring, ModelSlot &slot)
 {
-	ModelSlot &slot = ring.slots[part];
-
 	slot.touched = now_;
-	switch (slot.state)
+	if (slot.state == State::parked)
+		return to_ready(ring, slot);
+	if (slot.state == State::checked_out)
 	{
-		case State::parked:
-			if (slot.count == 0 && slot.drained && slot.lease == lease)
-			{
-				to_idle(ring, slot);
-				return 0;
-			}
-			return to_ready(ring, slot);
-		case State::checked_out:
-			slot.version++;
-			return 0;
-		case State::idle:
-		case State::ready:
-			return 0;
+		slot.version++;
+		slot.again = true;
 	}
 	return 0;
 }
 
 int
-Model::slot_row(ModelRing &ring, int part, Reseeded seen)
+Model::slot_promote(ModelRing &ring, int part)
+{
+	ModelSlot &slot = ring.slots[part];
+
+	if (slot.state != State::parked || !slot.leased || slot.count != 0 || !slot.drained)
+		return look_again(ring, slot);
+	to_idle(ring, slot);
+	return 0;
+}
+
+int
+Model::slot_row(ModelRing &ring, int part, Reseeded seen, bool ease)
 {
 	ModelSlot &slot = ring.slots[part];
 
 	slot.touched = now_;
-	if (slot.state != State::idle)
-		slot.version++;
-	slot.drained = false;
 	switch (slot.state)
 	{
 		case State::idle:
@@ -144,7 +141,6 @@ Model::slot_row(ModelRing &ring, int part, Reseeded seen)
 				return 0;
 			if (judge_contract_ && seen != Reseeded::added)
 				broken("contract", "a row of an idle partition was answered %d", static_cast<int>(seen));
-			slot.version++;
 			return to_ready(ring, slot);
 		case State::checked_out:
 			if (!alive(slot.owner))
@@ -155,11 +151,12 @@ Model::slot_row(ModelRing &ring, int part, Reseeded seen)
 				counts_.reclaimed++;
 				return to_ready(ring, slot);
 			}
+			slot.version++; /* it was pending after the take, for all that is known */
 			break;
 		case State::parked:
 			if (judge_contract_ && seen != Reseeded::held)
 				broken("contract", "a parked row was answered %d", static_cast<int>(seen));
-			return slot.behind || !defers(ring) ? to_ready(ring, slot) : 0;
+			return slot.behind || ease || !defers(ring) ? to_ready(ring, slot) : 0;
 		case State::ready:
 			break;
 	}
@@ -189,12 +186,13 @@ Model::slot_check_in(ModelRing &ring, int part, const Taken &taken, const Outcom
 		case Verdict::took:
 			if (same)
 				slot.count = 0;
-			slot.drained = outcome.drained && same;
-			if (outcome.lease != 0)
+			if (outcome.lease)
 			{
+				slot.drained = outcome.drained && outcome.may_clear && same;
+				if (slot.again)
+					return to_ready(ring, slot);
 				park(ring, slot, leased_until);
 				slot.leased = true;
-				slot.lease = outcome.lease;
 				return 0;
 			}
 			if (outcome.drained && outcome.may_clear && same)
@@ -211,15 +209,17 @@ Model::slot_check_in(ModelRing &ring, int part, const Taken &taken, const Outcom
 			}
 			return to_ready(ring, slot);
 		case Verdict::leased:
+			if (slot.again)
+				return to_ready(ring, slot);
 			park(ring, slot, leased_until);
 			slot.leased = true;
 			return 0;
 		case Verdict::deferred:
-			if (windows(ring) && slot.count >= shape_.window_batch && !same)
+			if (slot.again || (windows(ring) && slot.count >= shape_.window_batch && !same))
 				return to_ready(ring, slot);
 			return park(ring, slot, outcome.until + pad);
 		case Verdict::locked:
-			return park(ring, slot, now_ + locked_park);
+			return slot.again ? to_ready(ring, slot) : park(ring, slot, now_ + locked_park);
 		case Verdict::behind_push:
 			if (!same)
 				return to_ready(ring, slot);
@@ -266,25 +266,16 @@ Model::drained_due(const ModelRing *told_of)
 
 		if (judge_contract_ && (more < 0 || more > due))
 			broken("contract", "%d candidates became ready, and %d were due", more, due);
-		std::vector<ModelSlot *> order;
-
 		for (ModelSlot &slot : ring.slots)
 			if (slot.state == State::parked && slot.deadline <= now_)
-				order.push_back(&slot);
-		std::sort(order.begin(), order.end(), [](auto *a, auto *b) { return a->deadline < b->deadline; });
-		for (std::size_t i = 0; i < order.size(); i++)
-			if (more == due)
 			{
-				const bool tie = i > 0 && order[i]->deadline == order[i - 1]->deadline;
-
-				to_ready(ring, *order[i]);
-				if (tie)
-					order[i]->rank = order[i - 1]->rank;
-			}
-			else if (more > 0)
-			{
-				order[i]->maybe_ready = true;
-				ring.exact = false;
+				if (more == due)
+					to_ready(ring, slot);
+				else if (more > 0)
+				{
+					slot.maybe_ready = true;
+					ring.exact = false;
+				}
 			}
 		if (&ring != told_of)
 			heard(ring, more, "a deadline");

@@ -145,7 +145,7 @@ Model::plan_ack(Session &session)
 	Cursor cursor = cursor_of(session, lease.group, lease.part);
 	const int kind = dice_.below(100);
 	TellOf tell{TellOf::What::mark_ring, lease.group, lease.part};
-	bool over = true, tells = true;
+	bool over = true;
 
 	if (cursor.lease != lease.lease || cursor.lease_until <= now_ || !groups_[lease.group].live)
 	{
@@ -158,12 +158,12 @@ Model::plan_ack(Session &session)
 	{
 		cursor.next = cursor.lease_end;
 		tell.what = TellOf::What::promote;
-		tell.lease = lease.lease;
 	}
 	else if (kind < 78) /* some of it */
 	{
 		cursor.next += dice_.below(static_cast<int>(cursor.lease_end - cursor.next));
-		over = tells = false;
+		tell.what = TellOf::What::unpark;
+		over = false;
 	}
 	else if (kind < 86) /* nack */
 	{
@@ -173,7 +173,8 @@ Model::plan_ack(Session &session)
 	else if (kind < 92) /* extend */
 	{
 		cursor.lease_until = now_ + shape_.lease;
-		over = tells = false;
+		tell.what = TellOf::What::unpark;
+		over = false;
 	}
 	if (over)
 	{
@@ -181,8 +182,7 @@ Model::plan_ack(Session &session)
 		leases_.erase(leases_.begin() + static_cast<std::ptrdiff_t>(at));
 	}
 	change(session, lease.group, lease.part, cursor);
-	if (tells)
-		session.tx.tells.push_back(tell);
+	session.tx.tells.push_back(tell);
 	finish(session);
 }
 
@@ -244,6 +244,7 @@ Model::plan_pinned(Session &session)
 		leases_.push_back({g, part, claim.cursor.lease, claim.cursor.lease_end});
 	}
 	change(session, g, part, claim.cursor);
+	session.tx.tells.push_back({TellOf::What::unpark, g, part});
 	finish(session);
 }
 
@@ -384,11 +385,11 @@ Model::claim(Session &session)
 			cursor.lease = 0;
 		else
 		{
-			outcome.lease = ++leases_made_;
+			outcome.lease = true;
 			outcome.until = now_ + shape_.lease;
 			cursor.lease_end = cursor.next;
 			cursor.next = cursor_of(session, g, part).next;
-			cursor.lease = outcome.lease;
+			cursor.lease = ++leases_made_;
 			cursor.lease_until = outcome.until;
 			if (leases_.size() > 64)
 				leases_.erase(leases_.begin());
@@ -519,6 +520,28 @@ Model::perform(Session &session, const Step &step)
 				one.outcome = {};
 				one.outcome.reached = true;
 			}
+			else if (!tx.tells.empty())
+			{
+				const TellOf tell = tx.tells.back();
+
+				/* whoever met the row locked looks again */
+				tx.tells.pop_back();
+				plan(session, {{Do::undo}});
+				call_unpark(tell.group, tell.part);
+				break;
+			}
+			else if (!tx.pushes.empty())
+			{
+				/* whoever waits behind them goes on */
+				const int queue = tx.pushes.back().queue;
+				Row<PushOf> pushes = tx.pushes;
+
+				std::erase_if(pushes, [&](const PushOf &push) { return push.queue != queue; });
+				std::erase_if(tx.pushes, [&](const PushOf &push) { return push.queue == queue; });
+				plan(session, {{Do::undo}});
+				call_mark(queue, pushes);
+				break;
+			}
 			else
 			{
 				if (session.ticket.ring.id != 0 && groups_[session.group].ring.walking &&
@@ -569,7 +592,9 @@ Model::perform(Session &session, const Step &step)
 				break;
 			}
 			if (tell.what == TellOf::What::promote)
-				call_promote(tell.group, tell.part, tell.lease);
+				call_promote(tell.group, tell.part);
+			else if (tell.what == TellOf::What::unpark)
+				call_unpark(tell.group, tell.part);
 			else
 				call_mark_ring(tell.group, tell.part);
 			groups_[tell.group].unmarked[tell.part]--;

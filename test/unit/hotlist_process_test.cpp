@@ -205,7 +205,7 @@ class Actor
 				shared->lost++;
 			cursor.locked = 0;
 			if (mine)
-				hotlist::promote(list_, ring_key(held.group), held.partition + 1, held.lease, now(), listener);
+				hotlist::promote(list_, ring_key(held.group), held.partition + 1, now(), listener);
 			me_.unsafe = 0;
 			if (!all)
 				return;
@@ -302,13 +302,13 @@ class Actor
 
 				outcome.verdict = Verdict::took;
 				outcome.drained = end == produced;
-				if (dice_() % 3 == 0)
+				outcome.lease = dice_() % 3 == 0;
+				if (outcome.lease)
 				{
-					outcome.lease = ++shared->leases;
 					outcome.until = at + lease_time;
-					cursor.lease = outcome.lease;
+					cursor.lease = ++shared->leases;
 					cursor.lease_until = outcome.until;
-					leases_.push_back({group, partition, outcome.lease, end});
+					leases_.push_back({group, partition, cursor.lease, end});
 				}
 				else
 				{
