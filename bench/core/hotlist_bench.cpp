@@ -305,6 +305,7 @@ promote(benchmark::State &state)
 			n += hotlist::take(pool.list, pool.ring, batch - n, UINT64_MAX, start, owner, taken + n, listener);
 		outcome.verdict = Verdict::took;
 		outcome.lease = true;
+		outcome.lease_number = 1;
 		outcome.until = start + 30'000'000;
 		for (const Taken &one : taken)
 			hotlist::check_in(pool.list, pool.ring, one, outcome, start, listener);
@@ -312,7 +313,7 @@ promote(benchmark::State &state)
 		const Clock::time_point begin = Clock::now();
 
 		for (const Taken &one : taken)
-			hotlist::promote(pool.list, key, one.partition_id, start, listener);
+			hotlist::promote(pool.list, key, one.partition_id, 1, start, listener);
 		state.SetIterationTime(seconds_since(begin));
 	}
 	state.SetItemsProcessed(state.iterations() * batch);

@@ -164,6 +164,7 @@ struct ModelSlot
 	std::uint64_t taken_version = 0;
 	std::uint64_t seen_version = 0, seen_epoch = 0;
 	std::uint64_t token = 0;
+	std::uint64_t lease = 0; /* parked: because of it; 0: of none that the ring was told of */
 	Micros deadline = 0;
 	Micros touched = 0; /* the last call that named it */
 	Micros since = 0;	/* it is ready, or was when it was taken */
@@ -271,6 +272,7 @@ struct TellOf
 	};
 	What what;
 	int group, part;
+	std::uint64_t lease = 0;
 };
 
 struct TookOf
@@ -448,7 +450,7 @@ class Model
 	/* hotlist_model_contract.cpp: what a call does to the slots, by the tables of the README */
 	int slot_mark(ModelRing &ring, int part, std::uint64_t messages);
 	int slot_mark_ring(ModelRing &ring, int part);
-	int slot_promote(ModelRing &ring, int part);
+	int slot_promote(ModelRing &ring, int part, std::uint64_t lease);
 	int look_again(ModelRing &ring, ModelSlot &slot);
 	int slot_row(ModelRing &ring, int part, core::hotlist::Reseeded seen, bool ease);
 	int slot_check_in(ModelRing &ring, int part, const Taken &taken, const Outcome &outcome);
@@ -464,7 +466,7 @@ class Model
 	bool call_register(Session &session, int group);
 	void call_mark(int queue, const Row<PushOf> &pushes);
 	void call_mark_ring(int group, int part);
-	void call_promote(int group, int part);
+	void call_promote(int group, int part, std::uint64_t lease);
 	void call_unpark(int group, int part);
 	void call_owe(const TellOf &tell);
 	void call_owe_queue(int queue);
@@ -517,7 +519,7 @@ class Model
 	Micros now_ = 1000 * second;
 	std::uint64_t commits_ = 1;
 	std::uint64_t numbers_ = 0;
-	std::uint64_t leases_made_ = 1; /* the first is not given out */
+	std::uint64_t leases_made_ = 0;
 	std::int64_t ids_ = 0;
 	Row<Queue> queues_;
 	Row<Group> groups_;

@@ -381,13 +381,13 @@ Model::call_mark_ring(int g, int part)
 }
 
 void
-Model::call_promote(int g, int part)
+Model::call_promote(int g, int part, std::uint64_t lease)
 {
 	Group &group = groups_[g];
 
-	record("promote", g, part);
+	record("promote", g, part, static_cast<std::int64_t>(lease));
 	listen();
-	core::hotlist::promote(*pool_, group.key, queues_[group.queue].parts[part].id, now_, listener_);
+	core::hotlist::promote(*pool_, group.key, queues_[group.queue].parts[part].id, lease, now_, listener_);
 	if (group.ring.exists)
 	{
 		ModelSlot &slot = group.ring.slots[part];
@@ -395,7 +395,7 @@ Model::call_promote(int g, int part)
 		/* it was ready already, where it is held though promote would have cleared it */
 		if (slot.maybe_ready && core::hotlist::holds(*pool_, group.ring.ref, queues_[group.queue].parts[part].id))
 			to_ready(group.ring, slot);
-		heard(group.ring, slot_promote(group.ring, part), "promote");
+		heard(group.ring, slot_promote(group.ring, part, lease), "promote");
 	}
 	heard_nothing_else("promote");
 	compare_ring(group);

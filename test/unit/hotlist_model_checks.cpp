@@ -490,13 +490,14 @@ Model::expect_one_probe(int g)
 		outcome.verdict = claim.verdict;
 		outcome.until = claim.verdict == Verdict::took ? now_ + 10 * second : claim.until;
 		outcome.lease = true;
+		outcome.lease_number = ++leases_made_;
 		outcome.drained = claim.drained;
 		outcome.may_clear = true;
 		call_check_in(g, part, session.ring, taken[0], outcome);
 		if (claim.verdict != Verdict::took)
 			continue;
 		group.cursors[part].next = claim.cursor.next;
-		call_promote(g, part);
+		call_promote(g, part, leases_made_);
 		if (hotlist::holds(*pool_, group.ring.ref, queues_[group.queue].parts[part].id))
 			broken("database", "acknowledged whole, drained, not marked, and still held");
 		break;

@@ -59,6 +59,7 @@ Model::park(ModelRing &, ModelSlot &slot, Micros deadline)
 	slot.state = State::parked;
 	slot.deadline = deadline;
 	slot.behind = slot.leased = slot.maybe_ready = false;
+	slot.lease = 0;
 	return 0;
 }
 
@@ -118,11 +119,11 @@ Model::look_again(ModelRing &ring, ModelSlot &slot)
 }
 
 int
-Model::slot_promote(ModelRing &ring, int part)
+Model::slot_promote(ModelRing &ring, int part, std::uint64_t lease)
 {
 	ModelSlot &slot = ring.slots[part];
 
-	if (slot.state != State::parked || !slot.leased || slot.count != 0 || !slot.drained)
+	if (slot.state != State::parked || slot.lease != lease || slot.count != 0 || !slot.drained)
 		return look_again(ring, slot);
 	to_idle(ring, slot);
 	return 0;
@@ -193,6 +194,7 @@ Model::slot_check_in(ModelRing &ring, int part, const Taken &taken, const Outcom
 					return to_ready(ring, slot);
 				park(ring, slot, leased_until);
 				slot.leased = true;
+				slot.lease = outcome.lease_number;
 				return 0;
 			}
 			if (outcome.drained && outcome.may_clear && same)

@@ -158,6 +158,7 @@ Model::plan_ack(Session &session)
 	{
 		cursor.next = cursor.lease_end;
 		tell.what = TellOf::What::promote;
+		tell.lease = lease.lease;
 	}
 	else if (kind < 78) /* some of it */
 	{
@@ -386,10 +387,11 @@ Model::claim(Session &session)
 		else
 		{
 			outcome.lease = true;
+			outcome.lease_number = ++leases_made_;
 			outcome.until = now_ + shape_.lease;
 			cursor.lease_end = cursor.next;
 			cursor.next = cursor_of(session, g, part).next;
-			cursor.lease = ++leases_made_;
+			cursor.lease = outcome.lease_number;
 			cursor.lease_until = outcome.until;
 			if (leases_.size() > 64)
 				leases_.erase(leases_.begin());
@@ -592,7 +594,7 @@ Model::perform(Session &session, const Step &step)
 				break;
 			}
 			if (tell.what == TellOf::What::promote)
-				call_promote(tell.group, tell.part);
+				call_promote(tell.group, tell.part, tell.lease);
 			else if (tell.what == TellOf::What::unpark)
 				call_unpark(tell.group, tell.part);
 			else

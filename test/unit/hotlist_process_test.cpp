@@ -205,7 +205,7 @@ class Actor
 				shared->lost++;
 			cursor.locked = 0;
 			if (mine)
-				hotlist::promote(list_, ring_key(held.group), held.partition + 1, now(), listener);
+				hotlist::promote(list_, ring_key(held.group), held.partition + 1, held.lease, now(), listener);
 			me_.unsafe = 0;
 			if (!all)
 				return;
@@ -306,9 +306,10 @@ class Actor
 				if (outcome.lease)
 				{
 					outcome.until = at + lease_time;
-					cursor.lease = ++shared->leases;
+					outcome.lease_number = ++shared->leases;
+					cursor.lease = outcome.lease_number;
 					cursor.lease_until = outcome.until;
-					leases_.push_back({group, partition, cursor.lease, end});
+					leases_.push_back({group, partition, outcome.lease_number, end});
 				}
 				else
 				{

@@ -64,13 +64,14 @@ park(const Area &area, const Return &given, Micros deadline) noexcept
 }
 
 bool
-park_under_lease(const Area &area, const Return &given, Micros until) noexcept
+park_under_lease(const Area &area, const Return &given, Micros until, std::uint64_t number) noexcept
 {
 	const Micros end = later(until, pad);
 	const Micros cap = later(given.now, lease_park_cap);
 
 	(void) park(area, given, end < cap ? end : cap);
 	area.slots[given.index].under_lease = true;
+	area.slots[given.index].token = number;
 	return false;
 }
 
@@ -95,7 +96,7 @@ give_back_took(const Area &area, const Return &given, const Outcome &outcome) no
 		slot.drained = drained;
 		if (slot.again)
 			return ready(area, given);
-		return park_under_lease(area, given, outcome.until);
+		return park_under_lease(area, given, outcome.until, outcome.lease_number);
 	}
 	if (drained)
 		return idle(area, given);
@@ -128,7 +129,7 @@ give_back(const Hotlist &hotlist, const Area &area, const Return &given, const O
 				add(given.ring.conflicts, 1);
 			return outcome.may_clear && !given.moved ? idle(area, given) : ready(area, given);
 		case Verdict::leased:
-			return slot.again ? ready(area, given) : park_under_lease(area, given, outcome.until);
+			return slot.again ? ready(area, given) : park_under_lease(area, given, outcome.until, 0);
 		case Verdict::deferred:
 			if (slot.again || (given.window != 0 && given.delay == 0 && given.moved &&
 							   slot.messages >= hotlist.pool->window_batch))
