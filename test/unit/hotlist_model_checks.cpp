@@ -376,17 +376,17 @@ Model::consume_all()
 	}
 	for (int rounds = 0;; rounds++)
 	{
-		bool any = false;
+		bool any = false, incomplete = false;
 
+		touched_.clear();
+		if (rounds > 20'000)
+			broken("database", "there is always another deadline");
 		for (std::size_t g = 0; g < groups_.size(); g++)
 			if (groups_[g].live && groups_[g].ring.exists)
 			{
-				any = consume(static_cast<int>(g)) || any;
-				if (!any && hotlist::owes(*pool_, groups_[g].ring.ref, now_, 0) == Owes::incomplete)
-				{
-					walk_whole(static_cast<int>(g));
-					any = groups_[g].ring.ready > 0;
-				}
+				while (consume(static_cast<int>(g)))
+					any = true;
+				incomplete = incomplete || hotlist::owes(*pool_, groups_[g].ring.ref, now_, 0) != Owes::nothing;
 			}
 		if (any)
 			continue;
@@ -394,11 +394,15 @@ Model::consume_all()
 		const Micros next = hotlist::drain(*pool_, UINT32_MAX, now_, listener_);
 
 		drained_due(nullptr);
-		if (next == never)
+		if (next != never)
+			now_ = std::max(now_, next);
+		else if (!incomplete)
 			break;
-		now_ = std::max(now_, next);
-		if (rounds > 100'000)
-			broken("database", "there is always another deadline");
+		/* what is waited for is walked for, too, where not everything fitted */
+		for (std::size_t g = 0; incomplete && g < groups_.size(); g++)
+			if (groups_[g].live && groups_[g].ring.exists &&
+				hotlist::owes(*pool_, groups_[g].ring.ref, now_, 0) != Owes::nothing)
+				walk_whole(static_cast<int>(g));
 	}
 	for (std::size_t v = 0; v < before.size(); v++)
 		before[v] = counts_.verdicts[v] - before[v];
@@ -406,6 +410,9 @@ Model::consume_all()
 
 	if (of(Verdict::locked) + of(Verdict::behind_push) > 0)
 		broken("database", "locked, or behind a push, and nobody is there");
+	/* walks for what did not fit look at everything again */
+	if (shape_.tiny)
+		return;
 	if (of(Verdict::empty) > slots + of(Verdict::took) || of(Verdict::leased) > leases ||
 		of(Verdict::deferred) > 2 * segments)
 		broken("database", "too many probes: %lu empty of %lu, %lu leased of %lu, %lu deferred of %lu, %lu took",
