@@ -5,6 +5,7 @@
 #   make installcheck          pg_regress and isolation tests on a running server that has test/regress.conf's settings
 #   make demo check bench soak on a private copy of the server, as root or not; install what is missing with apt first
 #   make check-versions        check on PostgreSQL 15, 17 and 18, each on a fresh Debian; root only (see tools/versions.sh)
+#   make bench-core            what the calls of src/core/hotlist cost, in pairs of taking and releasing a lock; no server
 #   make lint tidy format unit the parts
 #   make reference             write the generated parts of docs/reference.md from the catalog of a fresh install
 #
@@ -14,7 +15,7 @@
 # for soak: MINUTES=5 or SECONDS=300, SEED=1, KILL_EVERY=60 (see tools/soak.sh),
 # and for bench: BENCHES="push hotlist held_snapshot retention pgmq", PGMQ=dir with pgmq's sources, REPS, SECONDS_EACH, SYNC, … (see bench/*.sh).
 
-script_goals := demo check check-versions bench soak lint tidy format unit reference help
+script_goals := demo check check-versions bench bench-core soak lint tidy format unit reference help
 
 ifneq ($(filter $(script_goals),$(MAKECMDGOALS)),)
 
@@ -37,6 +38,10 @@ demo:
 bench:
 	@tools/need.sh bench
 	@tools/with_server.sh -c shared_buffers=1GB -c max_wal_size=8GB $(if $(POOL),-c queen.hotlist_size=$(POOL)) bench/run.sh
+
+bench-core:
+	@tools/need.sh bench-core
+	+@$(MAKE) --no-print-directory -C bench/core
 
 soak:
 	@SOAK_SECONDS='$(SECONDS)' tools/soak.sh

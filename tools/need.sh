@@ -3,6 +3,7 @@
 #
 #   build   compiler, server, headers            test   build + gtest, IPC::Run, clang for sanitizers and fuzzing
 #   lint    build + clang-format, clang-tidy     demo, bench, soak   build + python3 with psycopg2
+#   bench-core   compiler, Google Benchmark
 #   docs    build + python3 with psycopg 2 and 3, node with node-postgres, pgbouncer
 #   versions   debootstrap
 #
@@ -13,7 +14,7 @@
 # command that is needed, and fails. postgresql-common is kept from making a database cluster of its own meanwhile.
 . "$(dirname "$0")/env.sh"
 
-[ $# -gt 0 ] || die "usage: tools/need.sh build|test|lint|demo|bench|soak|docs|versions …"
+[ $# -gt 0 ] || die "usage: tools/need.sh build|test|lint|demo|bench|bench-core|soak|docs|versions …"
 
 packages=() unpacked=()
 build=(g++ make libzstd-dev libxxhash-dev)
@@ -27,6 +28,7 @@ for set in "$@"; do
 		test) packages+=("${build[@]}" libgtest-dev libipc-run-perl perl clang libclang-rt-dev) ;;
 		lint) packages+=("${build[@]}" clang clang-format clang-tidy perl binutils) ;;
 		demo | bench | soak) packages+=("${build[@]}" python3 python3-psycopg2) ;;
+		bench-core) packages+=(g++ make libbenchmark-dev) ;;
 		docs)
 			packages+=("${build[@]}" python3 python3-psycopg2 python3-psycopg)
 			command -v node >/dev/null || packages+=(nodejs)

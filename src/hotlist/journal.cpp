@@ -115,12 +115,17 @@ owe(Kind kind, const hot::RingKey &key)
 }
 
 void
-note_partition(Kind kind, const hot::RingKey &key, int64 partition_id)
+note_partition(Kind kind, const hot::RingKey &key, int64 partition_id, uint64 lease_number = 0)
 {
 	if (count >= many_notes && kind == Kind::pending)
 		owe(Kind::owe_group, key);
 	else if (count < many_notes)
-		add(kind, key)->taken.partition_id = partition_id;
+	{
+		Note *note = add(kind, key);
+
+		note->taken.partition_id = partition_id;
+		note->outcome.lease_number = lease_number;
+	}
 }
 
 void
@@ -150,7 +155,7 @@ play_committed(const Note *note, hot::Micros now)
 			(void) hot::check_in(list, note->ring, note->taken, note->outcome, now, listener);
 			break;
 		case Kind::acknowledged:
-			hot::promote(list, note->key, partition_id, now, listener);
+			hot::promote(list, note->key, partition_id, note->outcome.lease_number, now, listener);
 			break;
 		case Kind::pending:
 			(void) hot::mark_ring(list, note->key, partition_id, now, listener);
@@ -319,10 +324,10 @@ journal_next_own(const ServedRing *served, NoteNumber *number)
 }
 
 void
-journal_acknowledged(Oid tables, int64 queue_id, int64 group_id, int64 partition_id)
+journal_acknowledged(Oid tables, int64 queue_id, int64 group_id, int64 partition_id, uint64 number)
 {
 	if (hotlist_there())
-		note_partition(Kind::acknowledged, hotlist_ring_key(tables, queue_id, group_id), partition_id);
+		note_partition(Kind::acknowledged, hotlist_ring_key(tables, queue_id, group_id), partition_id, number);
 }
 
 void

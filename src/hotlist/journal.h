@@ -50,8 +50,8 @@ void journal_settle_at_end(NoteNumber number, const core::hotlist::Outcome &outc
  */
 bool journal_next_own(const ServedRing *served, NoteNumber *number);
 
-/* At the commit: a lease was acknowledged whole. Otherwise whoever met its row looks again. */
-void journal_acknowledged(Oid tables, int64 queue_id, int64 group_id, int64 partition_id);
+/* At the commit: a lease was acknowledged whole, number says which. Otherwise whoever met its row looks again. */
+void journal_acknowledged(Oid tables, int64 queue_id, int64 group_id, int64 partition_id, uint64 number);
 
 /* At the commit: a partition is pending again for the group. Otherwise as above. */
 void journal_pending(Oid tables, int64 queue_id, int64 group_id, int64 partition_id);

@@ -352,7 +352,11 @@ take(Claim *claim, int64 budget, MessageSink *sink)
 	origin.attempt = claim->deliveries + 1;
 	if (!request->auto_ack)
 	{
+		core::LeaseToken token;
+
 		lease = new_lease(claim);
+		(void) core::lease_token_unpack(lease, token);
+		candidate->lease_number = token.nonce;
 		origin.lease = &lease;
 		origin.lease_until = GetCurrentTimestamp() + request->lease_time;
 	}

@@ -38,6 +38,7 @@ struct Candidate
 	bool likely;	  /* it has probably something: no cheap look comes first */
 	Verdict verdict;
 	TimestampTz until; /* of leased and deferred, and of took with a lease */
+	uint64 lease_number; /* of took with a lease: its token's nonce */
 	bool drained;	   /* of took: no segment behind the batch in the claim's snapshot */
 	bool own;		   /* this transaction wrote the cursor, so that what it says may be rolled back */
 	int64 messages;	   /* of took: rows given; 0 when the head went to the dead letters */

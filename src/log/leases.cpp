@@ -108,6 +108,7 @@ lease_open(HeldLease *held, const pg_uuid_t *lease)
 	Cursor *cursor = &held->cursor;
 
 	held->partition_id = (int64) token.partition_id;
+	held->number = token.nonce;
 	held->snapshot = nullptr;
 	era_open(&held->cursors, &cursor_table);
 	if (!group_find_by_id((int64) token.group_id, &held->group) ||
@@ -158,7 +159,7 @@ lease_tell(const HeldLease *held, LeaseNews news)
 	switch (news)
 	{
 		case LeaseNews::acknowledged:
-			journal_acknowledged(own_tables(), queue_id, group_id, held->partition_id);
+			journal_acknowledged(own_tables(), queue_id, group_id, held->partition_id, held->number);
 			break;
 		case LeaseNews::pending:
 			journal_pending(own_tables(), queue_id, group_id, held->partition_id);

@@ -18,6 +18,7 @@ struct HeldLease
 	Cursor cursor;
 	GroupRow group;
 	int64 partition_id;
+	uint64 number; /* the token's nonce */
 	Snapshot snapshot;
 };
 

@@ -155,7 +155,10 @@ outcome_of(const Serving *serving, const Candidate *candidate)
 			outcome.lease = !serving->request->auto_ack && candidate->messages > 0;
 			outcome.drained = candidate->drained;
 			if (outcome.lease)
+			{
 				outcome.until = hotlist_time(candidate->until);
+				outcome.lease_number = candidate->lease_number;
+			}
 			break;
 		case Verdict::leased:
 		case Verdict::deferred:

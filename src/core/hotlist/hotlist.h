@@ -132,6 +132,7 @@ struct Outcome
 	bool lease = false;		/* took: the messages are under a lease; otherwise they are completed */
 	bool drained = false;	/* took: nothing lay behind the batch */
 	Micros until = 0;		/* took with lease, leased, deferred */
+	std::uint64_t lease_number = 0; /* took with lease: which one, as promote will name it */
 };
 
 /* ---- the pool ---- */
@@ -193,8 +194,11 @@ std::uint32_t mark(const Hotlist &hotlist, const QueueKey &queue, std::span<cons
 bool mark_ring(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, Micros now,
 			   const Listener &listener) noexcept;
 
-/* A lease's messages were all acknowledged: what is parked behind it is idle when nothing is left, otherwise ready at once. */
-void promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, Micros now,
+/*
+ * A lease's messages were all acknowledged: what is parked behind it is idle when nothing is left, otherwise ready at once. Behind another
+ * lease it is ready, too: that one's claim knew what it left, this one's end does not.
+ */
+void promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, std::uint64_t lease_number, Micros now,
 			 const Listener &listener) noexcept;
 
 /*

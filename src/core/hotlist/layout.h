@@ -63,7 +63,7 @@ struct alignas(line) Slot
 	bool again;		  /* checked out: since then a row was freed that the claim may have met locked or leased */
 	std::uint32_t next; /* ready: the one behind it; free: the next free one */
 	Micros ready_since;	 /* ready, and checked out: since when it is, or was */
-	std::uint64_t token; /* checked out, as is the owner */
+	std::uint64_t token; /* checked out, as is the owner; under a lease: its number, 0: another's */
 	Owner owner;
 };
 static_assert(sizeof(Slot) == line);

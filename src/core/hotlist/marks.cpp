@@ -344,7 +344,7 @@ unpark(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, Mi
 }
 
 void
-promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, Micros now,
+promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, std::uint64_t lease_number, Micros now,
 		const Listener &listener) noexcept
 {
 	News news(listener);
@@ -356,7 +356,8 @@ promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, M
 	{
 		const Slot &slot = one.area.slots[one.index];
 
-		if (slot.state == State::parked && slot.under_lease && slot.drained && slot.messages == 0)
+		if (slot.state == State::parked && slot.under_lease && slot.token == lease_number && slot.drained &&
+			slot.messages == 0)
 		{
 			from_parked(one.area, *one.lane, one.index);
 			slot_free(one.area, one.index);

@@ -148,6 +148,9 @@ meet(const Area &area, const Ring &ring, Lane &lane, std::uint32_t index, const 
 		to_ready(area, lane, index, now);
 		return Reseeded::reclaimed;
 	}
+	/* pending in a snapshot that may be younger than the claim's, of a push that owed a walk instead of its mark */
+	if (slot.state == State::checked_out)
+		slot.epoch = ++lane.last_epoch;
 	if (slot.state == State::parked && (!defers || slot.behind_push || ticket.ease))
 	{
 		from_parked(area, lane, index);

@@ -64,13 +64,14 @@ park(const Area &area, const Return &given, Micros deadline) noexcept
 }
 
 bool
-park_under_lease(const Area &area, const Return &given, Micros until) noexcept
+park_under_lease(const Area &area, const Return &given, Micros until, std::uint64_t number) noexcept
 {
 	const Micros end = later(until, pad);
 	const Micros cap = later(given.now, lease_park_cap);
 
 	(void) park(area, given, end < cap ? end : cap);
 	area.slots[given.index].under_lease = true;
+	area.slots[given.index].token = number;
 	return false;
 }
 
@@ -86,7 +87,7 @@ bool
 give_back_took(const Area &area, const Return &given, const Outcome &outcome) noexcept
 {
 	Slot &slot = area.slots[given.index];
-	const bool drained = outcome.drained && outcome.may_clear;
+	const bool drained = outcome.drained && outcome.may_clear && !given.moved;
 
 	if (!given.moved)
 		slot.messages = 0;
@@ -95,9 +96,9 @@ give_back_took(const Area &area, const Return &given, const Outcome &outcome) no
 		slot.drained = drained;
 		if (slot.again)
 			return ready(area, given);
-		return park_under_lease(area, given, outcome.until);
+		return park_under_lease(area, given, outcome.until, outcome.lease_number);
 	}
-	if (drained && !given.moved)
+	if (drained)
 		return idle(area, given);
 	/* what fired just now is held for another window, or each message would come alone */
 	if (given.window != 0 && given.delay == 0)
@@ -128,7 +129,7 @@ give_back(const Hotlist &hotlist, const Area &area, const Return &given, const O
 				add(given.ring.conflicts, 1);
 			return outcome.may_clear && !given.moved ? idle(area, given) : ready(area, given);
 		case Verdict::leased:
-			return slot.again ? ready(area, given) : park_under_lease(area, given, outcome.until);
+			return slot.again ? ready(area, given) : park_under_lease(area, given, outcome.until, 0);
 		case Verdict::deferred:
 			if (slot.again || (given.window != 0 && given.delay == 0 && given.moved &&
 							   slot.messages >= hotlist.pool->window_batch))
