@@ -6,6 +6,19 @@ CREATE FUNCTION queen.stat_blocked(OUT tenant uuid, OUT queue text, OUT partitio
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'queen_stat_blocked';
 COMMENT ON FUNCTION queen.stat_blocked() IS 'Rows of pg_stat_queen_blocked, of all tenants, read from the tables with the latest snapshot.';
 
+CREATE FUNCTION queen.stat_aborted(OUT places bigint, OUT used bigint, OUT evicted bigint, OUT lost bigint)
+RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_stat_aborted';
+COMMENT ON FUNCTION queen.stat_aborted() IS 'The row of pg_stat_queen_aborted; null when queen is not preloaded.';
+
+CREATE VIEW queen.pg_stat_queen_aborted AS
+	SELECT s.* FROM queen.stat_aborted() s WHERE s.places IS NOT NULL;
+COMMENT ON VIEW queen.pg_stat_queen_aborted IS
+'The memory of deliveries whose transaction rolled back, shared by all databases; no row when queen is not preloaded. Exact, from shared memory.';
+COMMENT ON COLUMN queen.pg_stat_queen_aborted.places IS 'Partitions of groups for which there is room.';
+COMMENT ON COLUMN queen.pg_stat_queen_aborted.used IS 'Those that have a count, or a delivery under way.';
+COMMENT ON COLUMN queen.pg_stat_queen_aborted.evicted IS 'Counts that were given up for others: their messages are delivered more often than max_deliveries.';
+COMMENT ON COLUMN queen.pg_stat_queen_aborted.lost IS 'Deliveries that rolled back and were not counted, because all places were in use.';
+
 CREATE VIEW queen.pg_stat_queen_blocked AS
 	SELECT b.*, l.pid AS blocking_pid, p.gid AS blocking_gid
 	FROM queen.stat_blocked() b

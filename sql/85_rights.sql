@@ -38,6 +38,7 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('hotlist_candidates', 'admin'),
 		('hotlist_reseed', 'admin'),
 		('stat_blocked', 'owner'),
+		('stat_aborted', 'owner'),
 		('stat_hotlist', 'owner'),
 		('stat_hotlist_pool', 'owner'),
 		('reset_hotlist_stats', 'owner'),

@@ -38,6 +38,8 @@ GRANT EXECUTE ON FUNCTION queen.stat_blocked() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.status() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.stat_hotlist() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.stat_hotlist_pool() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION queen.stat_aborted() TO pg_monitor;
+GRANT SELECT ON queen.pg_stat_queen_aborted TO pg_monitor;
 GRANT SELECT ON queen.pg_stat_queen_blocked TO pg_monitor;
 GRANT SELECT ON queen.pg_stat_queen_hotlist TO pg_monitor;
 GRANT SELECT ON queen.pg_stat_queen_hotlist_pool TO pg_monitor;

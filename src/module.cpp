@@ -3,6 +3,7 @@
  */
 #include "hotlist/journal.h"
 #include "hotlist/pool.h"
+#include "log/aborted.h"
 #include "log/flush.h"
 #include "log/tails.h"
 #include "server/relations.h"
@@ -21,7 +22,9 @@ _PG_init(void)
 	queen::relations_init();
 	queen::tails_init();
 	queen::pool_init();
+	queen::aborted_init();
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
 	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);
+	queen::transaction_join(queen::TransactionStage::aborted, &queen::aborted_participant);
 }

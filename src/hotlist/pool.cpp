@@ -98,6 +98,13 @@ attach(void *memory)
 		the_hotlist = {};
 }
 
+void
+forget_database(Oid database)
+{
+	if (the_hotlist.pool != nullptr)
+		(void) hot::forget_tables(the_hotlist, database, 0);
+}
+
 bool
 turn(std::atomic<int64> *last, hot::Micros interval)
 {
@@ -227,7 +234,7 @@ hotlist_turn_to_sweep(hot::Micros interval)
 void
 pool_init()
 {
-	static constinit SharedPart part = {"queen hotlist", 0, lay_out, attach};
+	static constinit SharedPart part = {"queen hotlist", 0, lay_out, attach, forget_database};
 
 	if (setting_hotlist_size == 0)
 		return;

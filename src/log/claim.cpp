@@ -5,6 +5,7 @@
  */
 #include "log/claim.h"
 
+#include "log/aborted.h"
 #include "log/dead_letters.h"
 #include "log/known_partitions.h"
 #include "server/settings.h"
@@ -34,6 +35,7 @@ struct Claim
 	LogReader reader;
 	int64 head;
 	int32 deliveries; /* of the head, before this one */
+	int32 aborted;	  /* of these, the ones that the cursor's row did not tell */
 };
 
 Look
@@ -153,6 +155,8 @@ look_at_log(Claim *claim)
 				break;
 			}
 			claim->head = Max(claim->reader.base, claim->cursor.committed + 1);
+			claim->aborted = aborted_add(RelationGetRelid(claim->tables->segments.table), candidate->partition_id,
+										 claim->request->group->group_id, claim->head, &claim->cursor);
 			claim->deliveries = cursor_deliveries(&claim->cursor, claim->head);
 			if (claim->deliveries == 0 || claim->first_of_call)
 				return Look::take;
@@ -231,6 +235,15 @@ store_cursor(Claim *claim)
 		era_update(handle);
 }
 
+/* What the delivery, or the burial when there is none, means to the count of those that roll back. */
+void
+note_delivery(const Claim *claim, int64 delivered_to)
+{
+	if (claim->candidate->messages > 0 || claim->aborted > 0)
+		aborted_note(RelationGetRelid(claim->tables->segments.table), claim->candidate->partition_id,
+					 claim->request->group->group_id, claim->head, delivered_to, claim->aborted);
+}
+
 /* The head has used up its deliveries: to the dead letters, and the partition goes on. Nothing is delivered. */
 void
 bury_head(Claim *claim)
@@ -258,6 +271,7 @@ bury_head(Claim *claim)
 	claim->candidate->drained = false;
 	claim->candidate->messages = 0;
 	claim->candidate->alone = true;
+	note_delivery(claim, claim->head - 1);
 }
 
 core::Uuid
@@ -390,6 +404,7 @@ take(Claim *claim, int64 budget, MessageSink *sink)
 	}
 	store_cursor(claim);
 	candidate->verdict = Verdict::took;
+	note_delivery(claim, last);
 }
 
 } // namespace

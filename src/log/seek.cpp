@@ -6,6 +6,7 @@
  * in backends, in every isolation level.
  */
 #include "hotlist/journal.h"
+#include "log/aborted.h"
 #include "log/groups.h"
 #include "log/partition_lock.h"
 #include "log/partition_walk.h"
@@ -104,6 +105,7 @@ move_cursor(Seek *seek, const PartitionRow *partition)
 	else
 		era_update(&seek->cursors);
 	partition_unlock(partition_id);
+	aborted_forget(own_tables(), partition_id, seek->group_id);
 	journal_pending(own_tables(), seek->queue_id, seek->group_id, partition_id);
 }
 

@@ -82,37 +82,20 @@ forget_all(Oid database, Oid tables)
 	}
 }
 
-constinit object_access_hook_type next_access_hook = nullptr;
+void
+forget_database(Oid database)
+{
+	forget_all(database, InvalidOid);
+}
 
 } // namespace
-
-extern "C"
-{
-/*
- * A database that is being created: one with the same oid may have been dropped (CREATE DATABASE … OID), with the same tables
- * if both were copied from one template. Nobody is connected to it yet.
- */
-static void
-queen_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
-{
-	if (next_access_hook != nullptr)
-		next_access_hook(access, class_id, object_id, sub_id, arg);
-	if (access == OAT_POST_CREATE && class_id == DatabaseRelationId)
-		forget_all(object_id, InvalidOid);
-}
-}
 
 void
 tails_init()
 {
-	static constinit const SharedPart part = {"queen tails", sizeof(Set) * sets, lay_out, attach};
+	static constinit const SharedPart part = {"queen tails", sizeof(Set) * sets, lay_out, attach, forget_database};
 
 	shared_memory_join(&part);
-	if (process_shared_preload_libraries_in_progress)
-	{
-		next_access_hook = object_access_hook;
-		object_access_hook = queen_object_access;
-	}
 }
 
 bool

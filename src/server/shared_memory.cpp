@@ -18,6 +18,7 @@ constinit const SharedPart *parts[most_parts] = {};
 constinit int part_count = 0;
 constinit shmem_request_hook_type next_request_hook = nullptr;
 constinit shmem_startup_hook_type next_startup_hook = nullptr;
+constinit object_access_hook_type next_access_hook = nullptr;
 
 } // namespace
 
@@ -49,6 +50,18 @@ queen_shmem_startup()
 	}
 	LWLockRelease(AddinShmemInitLock);
 }
+
+static void
+queen_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id, void *arg)
+{
+	if (next_access_hook != nullptr)
+		next_access_hook(access, class_id, object_id, sub_id, arg);
+	if (access != OAT_POST_CREATE || class_id != DatabaseRelationId)
+		return;
+	for (int i = 0; i < part_count; i++)
+		if (parts[i]->forget_database != nullptr)
+			parts[i]->forget_database(object_id);
+}
 }
 
 void
@@ -62,6 +75,8 @@ shared_memory_join(const SharedPart *part)
 		shmem_request_hook = queen_shmem_request;
 		next_startup_hook = shmem_startup_hook;
 		shmem_startup_hook = queen_shmem_startup;
+		next_access_hook = object_access_hook;
+		object_access_hook = queen_object_access;
 	}
 	Assert(part_count < most_parts);
 	parts[part_count++] = part;

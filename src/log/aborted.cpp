@@ -1,0 +1,399 @@
+/*
+ * aborted.cpp: deliveries whose transaction rolled back. See aborted.h.
+ *
+ * Raises for memory only, and not in the participant. Locks: a spinlock for a set of places, for some steps. Laid out in the postmaster; runs in
+ * backends.
+ */
+#include "log/aborted.h"
+
+#include <atomic>
+
+#include "server/errors.h"
+#include "server/shared_memory.h"
+
+namespace queen
+{
+
+namespace
+{
+
+struct Key
+{
+	Oid database;
+	Oid tables;
+	int64 partition_id;
+	int64 group_id;
+};
+
+struct Place
+{
+	Key key; /* database 0: free */
+	int64 head;
+	int64 delivered_to; /* messages behind head, up to here, were delivered once more than the cursor says */
+	int32 aborted;		/* deliveries of head */
+	uint16 reserved;	/* transactions that hold a delivery */
+};
+
+constexpr uint32 ways = 8;
+struct Set
+{
+	slock_t lock;
+	uint8 victim;
+	Place places[ways];
+};
+
+/* 8,192 places in some 500 kB */
+constexpr uint32 set_count = 1024;
+
+struct Memory
+{
+	std::atomic<uint64> evicted;
+	std::atomic<uint64> lost;
+	Set sets[set_count];
+};
+
+constinit Memory *table = nullptr;
+
+/* A delivery of this transaction. */
+struct Note
+{
+	Key key;
+	SubTransactionId sub;
+	int64 head;
+	int64 delivered_to; /* below head: none */
+	int32 written;
+	bool reserved;
+};
+
+constexpr uint32 kept_notes = 64;
+constinit Note *notes = nullptr;
+constinit uint32 room = 0;
+constinit uint32 count = 0;
+
+void
+lay_out(void *memory)
+{
+	Memory *t = (Memory *) memory;
+
+	memset(memory, 0, sizeof(Memory));
+	for (Set &set : t->sets)
+		SpinLockInit(&set.lock);
+}
+
+void
+attach(void *memory)
+{
+	table = (Memory *) memory;
+}
+
+bool
+is_same(const Key *a, const Key *b)
+{
+	return a->partition_id == b->partition_id && a->group_id == b->group_id && a->tables == b->tables &&
+		   a->database == b->database;
+}
+
+Set *
+set_of(const Key *key)
+{
+	const uint32 hash = hash_combine(murmurhash32((uint32) key->partition_id), murmurhash32((uint32) key->group_id));
+
+	return &table->sets[hash_combine(hash, hash_combine(key->tables, key->database)) % set_count];
+}
+
+/* Under the set's lock. */
+Place *
+place_of(Set *set, const Key *key)
+{
+	for (Place &place : set->places)
+		if (place.key.database != InvalidOid && is_same(&place.key, key))
+			return &place;
+	return nullptr;
+}
+
+/* The key's place, be it another's so far; null when all are reserved. Under the set's lock. */
+Place *
+get_place(Set *set, const Key *key)
+{
+	Place *place = place_of(set, key);
+
+	for (uint32 i = 0; place == nullptr && i < ways; i++)
+		if (set->places[i].key.database == InvalidOid)
+			place = &set->places[i];
+	for (uint32 i = 0; place == nullptr && i < ways; i++)
+	{
+		Place *victim = &set->places[set->victim++ % ways];
+
+		if (victim->reserved == 0)
+		{
+			table->evicted.fetch_add(1, std::memory_order_relaxed);
+			place = victim;
+		}
+	}
+	if (place != nullptr && !is_same(&place->key, key))
+	{
+		*place = {};
+		place->key = *key;
+	}
+	return place;
+}
+
+void
+give_up_place(Place *place)
+{
+	if (place->reserved > 0)
+		place->reserved--;
+	if (place->reserved == 0 && place->aborted == 0)
+		*place = {};
+}
+
+/* Is it the first delivery of its cursor among the notes from one on? The others of the same end add to it. */
+bool
+is_first(uint32 from, uint32 note)
+{
+	for (uint32 i = from; i < note; i++)
+		if (notes[i].delivered_to >= notes[i].head && is_same(&notes[i].key, &notes[note].key))
+			return false;
+	return true;
+}
+
+/* What is beyond that many deliveries of one transaction is not looked through for others of its cursor. */
+constexpr uint32 most_compared = 1000;
+
+void
+roll_back(uint32 from, uint32 index)
+{
+	const Note *note = &notes[index];
+	const bool delivered = note->delivered_to >= note->head;
+	const bool first = index - from > most_compared || is_first(from, index);
+	Set *set = set_of(&note->key);
+	Place *place;
+
+	SpinLockAcquire(&set->lock);
+	place = note->reserved ? place_of(set, &note->key) : nullptr;
+	if (place != nullptr && delivered)
+	{
+		if (first && (place->aborted == 0 || place->head != note->head))
+		{
+			place->head = note->head;
+			place->aborted = 0;
+		}
+		if (first && place->aborted < PG_INT32_MAX)
+			place->aborted++;
+		place->delivered_to = Max(place->delivered_to, note->delivered_to);
+	}
+	if (place != nullptr)
+		give_up_place(place);
+	SpinLockRelease(&set->lock);
+	if (delivered && place == nullptr)
+		table->lost.fetch_add(1, std::memory_order_relaxed);
+}
+
+/* The cursor's row says it now. */
+void
+settle(const Note *note)
+{
+	Set *set = set_of(&note->key);
+	Place *place;
+
+	if (!note->reserved)
+		return;
+	SpinLockAcquire(&set->lock);
+	place = place_of(set, &note->key);
+	if (place != nullptr)
+	{
+		if (place->head == note->head)
+			place->aborted = Max(place->aborted - note->written, 0);
+		give_up_place(place);
+	}
+	SpinLockRelease(&set->lock);
+}
+
+void
+ended(bool committed)
+{
+	for (uint32 i = 0; i < count; i++)
+	{
+		if (committed)
+			settle(&notes[i]);
+		else
+			roll_back(0, i);
+	}
+	count = 0;
+	if (room > kept_notes)
+	{
+		pfree(notes);
+		notes = nullptr;
+		room = 0;
+	}
+}
+
+void
+sub_committed(SubTransactionId self, SubTransactionId parent)
+{
+	for (uint32 i = count; i > 0 && notes[i - 1].sub == self; i--)
+		notes[i - 1].sub = parent;
+}
+
+void
+sub_aborted(SubTransactionId self)
+{
+	uint32 first = count;
+
+	while (first > 0 && notes[first - 1].sub == self)
+		first--;
+	for (uint32 i = first; i < count; i++)
+		roll_back(first, i);
+	count = first;
+}
+
+void
+forget_database(Oid database)
+{
+	for (uint32 i = 0; table != nullptr && i < set_count; i++)
+	{
+		SpinLockAcquire(&table->sets[i].lock);
+		for (Place &place : table->sets[i].places)
+			if (place.key.database == database)
+				place = {};
+		SpinLockRelease(&table->sets[i].lock);
+	}
+}
+
+Key
+key_of(Oid tables, int64 partition_id, int64 group_id)
+{
+	return {MyDatabaseId, tables, partition_id, group_id};
+}
+
+} // namespace
+
+const TransactionParticipant aborted_participant = {nullptr, nullptr, ended, sub_committed, sub_aborted};
+
+void
+aborted_init()
+{
+	static constinit const SharedPart part = {"queen aborted deliveries", sizeof(Memory), lay_out, attach, forget_database};
+
+	shared_memory_join(&part);
+}
+
+int32
+aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, Cursor *cursor)
+{
+	const Key key = key_of(tables, partition_id, group_id);
+	const Place *place;
+	const int32 deliveries = cursor_deliveries(cursor, head);
+	int64 delivered_to = -1;
+	int32 aborted = 0;
+	Set *set;
+
+	if (table == nullptr)
+		return 0;
+	set = set_of(&key);
+	SpinLockAcquire(&set->lock);
+	place = place_of(set, &key);
+	if (place != nullptr && place->head == head)
+	{
+		aborted = place->aborted;
+		delivered_to = place->delivered_to;
+	}
+	SpinLockRelease(&set->lock);
+	if (aborted > 0)
+	{
+		cursor->delivered_to = Max(cursor->delivered_to, delivered_to);
+		cursor->attempt_offset = head;
+		if (pg_add_s32_overflow(deliveries, aborted, &cursor->attempts))
+			cursor->attempts = PG_INT32_MAX;
+	}
+	return aborted;
+}
+
+void
+aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 delivered_to, int32 written)
+{
+	const Key key = key_of(tables, partition_id, group_id);
+	Set *set;
+	Place *place;
+
+	if (table == nullptr)
+		return;
+	if (notes == nullptr)
+	{
+		notes = (Note *) MemoryContextAlloc(TopMemoryContext, sizeof(Note) * kept_notes);
+		room = kept_notes;
+	}
+	else if (count == room)
+	{
+		notes = (Note *) repalloc_huge(notes, sizeof(Note) * room * 2);
+		room *= 2;
+	}
+	set = set_of(&key);
+	SpinLockAcquire(&set->lock);
+	place = get_place(set, &key);
+	if (place != nullptr)
+		place->reserved++;
+	SpinLockRelease(&set->lock);
+	notes[count++] = {key, GetCurrentSubTransactionId(), head, delivered_to, written, place != nullptr};
+}
+
+void
+aborted_forget(Oid tables, int64 partition_id, int64 group_id)
+{
+	const Key key = key_of(tables, partition_id, group_id);
+	Place *place;
+	Set *set;
+
+	if (table == nullptr)
+		return;
+	set = set_of(&key);
+	SpinLockAcquire(&set->lock);
+	place = place_of(set, &key);
+	if (place != nullptr)
+	{
+		place->aborted = 0;
+		if (place->reserved == 0)
+			*place = {};
+	}
+	SpinLockRelease(&set->lock);
+}
+
+void
+aborted_statistics(AbortedStatistics *statistics)
+{
+	*statistics = {};
+	if (table == nullptr)
+		return;
+	statistics->places = (int64) set_count * ways;
+	statistics->evicted = (int64) table->evicted.load(std::memory_order_relaxed);
+	statistics->lost = (int64) table->lost.load(std::memory_order_relaxed);
+	/* without locks: a glance */
+	for (const Set &set : table->sets)
+		for (const Place &place : set.places)
+			statistics->used += place.key.database != InvalidOid;
+}
+
+QUEEN_FUNCTION(queen_stat_aborted)
+
+/* queen.stat_aborted() returns record; null without shared memory */
+Datum
+queen_stat_aborted(PG_FUNCTION_ARGS)
+{
+	AbortedStatistics statistics;
+	Datum values[4];
+	bool nulls[4] = {};
+	TupleDesc desc;
+
+	aborted_statistics(&statistics);
+	if (statistics.places == 0)
+		PG_RETURN_NULL();
+	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("return type must be a row type")));
+	values[0] = Int64GetDatum(statistics.places);
+	values[1] = Int64GetDatum(statistics.used);
+	values[2] = Int64GetDatum(statistics.evicted);
+	values[3] = Int64GetDatum(statistics.lost);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+} // namespace queen

@@ -1,0 +1,49 @@
+/*
+ * aborted.h: deliveries whose transaction rolled back. The cursor's row cannot tell of them, so shared memory does, until the next
+ * claim has written them there and committed.
+ *
+ * Of fixed size, preloaded only, empty after a crash of the server. A partition's and group's entry may be given up for another's, but
+ * not while a transaction holds a delivery of it: a place is reserved when something is delivered. Then a count is lost, which
+ * costs one delivery more than max_deliveries; the view pg_stat_queen_aborted says how often that was.
+ */
+#ifndef QUEEN_LOG_ABORTED_H
+#define QUEEN_LOG_ABORTED_H
+
+#include "log/cursors.h"
+#include "server/pg.h"
+#include "server/xact.h"
+
+namespace queen
+{
+
+extern const TransactionParticipant aborted_participant;
+
+void aborted_init();
+
+/*
+ * Add what aborted to a cursor that was read, for its head, the first message that is not completed. Returns how many deliveries of
+ * the head that were. The caller holds no lock yet: whoever has the row's lock afterwards is sure of it.
+ */
+int32 aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, Cursor *cursor);
+
+/*
+ * This transaction has written into the cursor what aborted_add returned. delivered_to: the last message that it delivered from head
+ * on, which counts as delivered if it rolls back, or below head when it delivered nothing. Raises for memory only.
+ */
+void aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 delivered_to, int32 written);
+
+/* Forget what is counted: the cursor was moved, and begins anew. */
+void aborted_forget(Oid tables, int64 partition_id, int64 group_id);
+
+struct AbortedStatistics
+{
+	int64 places;
+	int64 used;
+	int64 evicted; /* counts given up for others */
+	int64 lost;	   /* deliveries for which there was no place */
+};
+void aborted_statistics(AbortedStatistics *statistics);
+
+} // namespace queen
+
+#endif
