@@ -13,7 +13,7 @@
 # for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh), for check-versions: VERSIONS="17 18" too,
 # for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md),
 # for soak: MINUTES=5 or SECONDS=300, SEED=1, KILL_EVERY=60 (see tools/soak.sh),
-# and for bench: BENCHES="push held_snapshot retention pgmq", PGMQ=dir with pgmq's sources, REPS, SECONDS_EACH, SYNC, … (see bench/*.sh).
+# and for bench: BENCHES="push hotlist held_snapshot retention pgmq", PGMQ=dir with pgmq's sources, REPS, SECONDS_EACH, SYNC, … (see bench/*.sh).
 
 script_goals := demo check check-versions bench bench-core soak lint tidy format unit reference help
 
@@ -37,7 +37,7 @@ demo:
 
 bench:
 	@tools/need.sh bench
-	@tools/with_server.sh -c shared_buffers=1GB -c max_wal_size=8GB bench/run.sh
+	@tools/with_server.sh -c shared_buffers=1GB -c max_wal_size=8GB $(if $(POOL),-c queen.hotlist_size=$(POOL)) bench/run.sh
 
 bench-core:
 	@tools/need.sh bench-core

@@ -6,6 +6,7 @@
 #include "log/claim.h"
 
 #include "log/dead_letters.h"
+#include "log/known_partitions.h"
 #include "server/settings.h"
 
 namespace queen
@@ -138,7 +139,8 @@ look_at_log(Claim *claim)
 	/* a group's start is stored with it, so a partition that is deferred at first contact loses nothing */
 	if (in_window(claim, &until))
 		return not_before(claim, Verdict::deferred, until);
-	if (log_surely_empty_after(&claim->tables->segments, candidate->partition_id, claim->cursor.committed))
+	if (!candidate->likely &&
+		log_surely_empty_after(&claim->tables->segments, candidate->partition_id, claim->cursor.committed))
 		return give_up(claim, Verdict::empty);
 	log_reader_open(&claim->reader, &claim->tables->segments, candidate->partition_id, claim->cursor.committed + 1);
 	switch (log_reader_next(&claim->reader))
@@ -173,17 +175,29 @@ Look
 know_name(Claim *claim)
 {
 	ClaimTables *tables = claim->tables;
+	Candidate *candidate = claim->candidate;
+	const Oid own = RelationGetRelid(tables->segments.table);
+	const char *known;
+	uint64 generation;
 	PartitionRow partition;
 
-	if (claim->candidate->name == nullptr)
+	if (candidate->name != nullptr)
+		return Look::take;
+	known = known_partition_find(own, candidate->partition_id);
+	if (known != nullptr)
 	{
-		if (!tables->partitions_open)
-			partition_table_open(&tables->partitions, AccessShareLock);
-		tables->partitions_open = true;
-		if (!partition_find_by_id(&tables->partitions, claim->candidate->partition_id, &partition))
-			return give_up(claim, Verdict::empty);
-		claim->candidate->name = partition.name;
+		candidate->name = pstrdup(known);
+		return Look::take;
 	}
+	if (!tables->partitions_open)
+		partition_table_open(&tables->partitions, AccessShareLock);
+	tables->partitions_open = true;
+	generation = names_generation();
+	if (!partition_find_by_id(&tables->partitions, candidate->partition_id, &partition))
+		return give_up(claim, Verdict::empty);
+	candidate->name = partition.name;
+	if (!partition.own)
+		known_partition_put(own, candidate->partition_id, partition.name, generation);
 	return Look::take;
 }
 

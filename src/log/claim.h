@@ -35,6 +35,7 @@ struct Candidate
 {
 	int64 partition_id;
 	const char *name; /* null: not looked up yet */
+	bool likely;	  /* it has probably something: no cheap look comes first */
 	Verdict verdict;
 	TimestampTz until; /* of leased and deferred, and of took with a lease */
 	uint64 lease_number; /* of took with a lease: its token's nonce */

@@ -227,6 +227,7 @@ serve_ready(Serving *serving, const ServedRing *served, NoteNumber *left, uint32
 			Candidate candidate = {};
 
 			candidate.partition_id = journal_partition(notes[i]);
+			candidate.likely = true;
 			if (!serving->done)
 				try_candidate(serving, &candidate);
 			if (candidate.verdict != Verdict::none)
