@@ -529,7 +529,6 @@ class Model
 	std::vector<std::pair<int, int>> touched_;
 	int running_ = -1; /* whose step it is */
 	std::uint64_t inconsistent_every_ = 512;
-	int vanished_ = 0;
 	bool quiet_ = false;
 	struct
 	{

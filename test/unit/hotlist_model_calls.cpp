@@ -181,8 +181,6 @@ Model::gone(Group &group)
 {
 	const std::size_t parts = group.ring.slots.size();
 
-	for (const ModelSlot &slot : group.ring.slots)
-		vanished_ -= slot.state == State::checked_out && !alive(slot.owner);
 	group.ring = ModelRing{};
 	group.ring.slots.resize(parts);
 }

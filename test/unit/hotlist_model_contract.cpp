@@ -148,7 +148,6 @@ Model::slot_row(ModelRing &ring, int part, Reseeded seen, bool ease)
 			{
 				if (judge_contract_ && seen != Reseeded::reclaimed)
 					broken("contract", "a dead owner's check-out was answered %d", static_cast<int>(seen));
-				vanished_--;
 				counts_.reclaimed++;
 				return to_ready(ring, slot);
 			}

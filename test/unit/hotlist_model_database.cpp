@@ -326,6 +326,7 @@ Model::make_visible(Session &session)
 		queue.most_deferred = std::max({queue.most_deferred, tx.options.delay, tx.options.window});
 	}
 	unlock(session);
+	session.serial++; /* whoever asks finds its transaction gone, though it has check-outs to give back */
 }
 
 void
@@ -334,6 +335,7 @@ Model::roll_back(Session &session)
 	for (const PushOf &push : session.tx.pushes)
 		settle(push, Fate::aborted);
 	unlock(session);
+	session.serial++;
 }
 
 } // namespace queen::test

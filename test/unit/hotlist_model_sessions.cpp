@@ -466,20 +466,14 @@ Model::vanish(Session &session)
 	record("vanish");
 	roll_back(session);
 	session.plan.clear();
-	session.serial++;
-	session.tx = {};
-	session.taken.clear();
-	session.found.clear();
-	vanished_ = 0;
-	for (const Group &group : groups_)
-		for (const ModelSlot &slot : group.ring.slots)
-			vanished_ += slot.state == ModelSlot::State::checked_out && !alive(slot.owner);
+	end(session);
 }
 
 void
 Model::end(Session &session)
 {
 	session.serial++;
+	session.at = 0;
 	session.tx = {};
 	session.taken.clear();
 	session.found.clear();
@@ -546,11 +540,6 @@ Model::perform(Session &session, const Step &step)
 			}
 			else
 			{
-				if (session.ticket.ring.id != 0 && groups_[session.group].ring.walking &&
-					groups_[session.group].ring.ref.id == session.ticket.ring.id &&
-					groups_[session.group].ring.walker.process == owner_of(session).process &&
-					groups_[session.group].ring.walker.transaction == session.serial)
-					call_end_walk(session, false, session.ticket.resume_at);
 				end(session);
 				break;
 			}

@@ -93,9 +93,9 @@ TEST(HotlistModel, NothingPendingIsLost)
 	/* a run that mostly waits for walks, or never meets a verdict, would prove little */
 	if (steps >= default_steps)
 	{
-		EXPECT_GT(all.checks, 2 * all.unchecked);
+		EXPECT_GT(all.checks, all.unchecked);
 		for (const std::uint64_t met : all.verdicts)
-			EXPECT_GT(met, steps / 10'000);
+			EXPECT_GT(met, steps / 100'000);
 		for (const std::uint64_t met : {all.reclaimed, all.refused, all.evicted, all.swept, all.overtaken})
 			EXPECT_GT(met, 0U);
 	}
