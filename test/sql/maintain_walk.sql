@@ -15,6 +15,18 @@ SELECT p.name, s.log_start, (SELECT count(*) FROM queen.log_segments l WHERE l.p
 FROM queen.queues q JOIN queen.log_partitions p USING (log_id) LEFT JOIN queen.log_starts s USING (partition_id)
 WHERE q.name = 'walk_a' ORDER BY 1;
 
+-- A drop reads no segment when no transaction is open that may have written one.
+CREATE FUNCTION reads() RETURNS bigint LANGUAGE sql AS $$
+	SELECT pg_stat_get_xact_tuples_fetched('queen.log_segments'::regclass) + sum(pg_stat_get_xact_tuples_returned(indexrelid))::bigint
+	FROM pg_index WHERE indrelid = 'queen.log_segments'::regclass
+$$;
+SELECT count(queen.push('walk_c', to_jsonb(n), 'p' || n)) FROM generate_series(1, 500) n;
+BEGIN;
+SELECT reads() AS before \gset
+SELECT queen.drop_queue('walk_c');
+SELECT reads() - :before AS read;
+COMMIT;
+
 -- A step looks at so many filings, however many there are that have to wait: the next one goes on behind them.
 CREATE EXTENSION queen_test;
 INSERT INTO queen.log_dropped (dropped_id, partition_id, dropped_at) SELECT 1000000 + n, 1000000 + n, clock_timestamp() FROM generate_series(1, 2500) n;
