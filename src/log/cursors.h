@@ -67,7 +67,7 @@ void cursor_uncount_delivery(Cursor *cursor);
 
 /*
  * The least committed that a group's cursor in a partition has, or gets when a running transaction that moves it back
- * commits; false when it has no cursor. Who holds the partition's lock misses no seek: they write under it.
+ * commits; false when it has no cursor. Who holds the partition's seek lock misses no seek: they write under it.
  */
 bool cursor_least(EraHandle *handle, int64 partition_id, int64 group_id, int64 *committed);
 

@@ -32,6 +32,35 @@ struct Writers
 	int room;
 };
 
+/*
+ * The transactions that may have written segments at a moment: whoever does holds the lock of queen.log_segments to its end,
+ * a prepared one, too.
+ */
+struct Suspects
+{
+	VirtualTransactionId *vxids;
+	int count;
+};
+
+Suspects
+find_suspects(Relation segments)
+{
+	Suspects suspects;
+	LOCKTAG tag;
+
+	SET_LOCKTAG_RELATION(tag, segments->rd_lockInfo.lockRelId.dbId, segments->rd_lockInfo.lockRelId.relId);
+	suspects.vxids = GetLockConflicts(&tag, ShareLock, &suspects.count);
+	return suspects;
+}
+
+bool
+any_is_left(Suspects *suspects)
+{
+	while (suspects->count > 0 && VirtualXactLock(suspects->vxids[suspects->count - 1], false))
+		suspects->count--;
+	return suspects->count > 0;
+}
+
 void
 add_writer(Writers *writers, TransactionId xid)
 {
@@ -48,15 +77,18 @@ add_writer(Writers *writers, TransactionId xid)
 
 /*
  * The running transactions with segments in a partition. They may lie below committed ones, but not below what a cursor has
- * passed.
+ * passed, and there are none when no suspect is left.
  */
 void
-find_writers(const SegmentTable *segments, const EraHandle *cursors, int64 partition_id, Writers *writers)
+find_writers(const SegmentTable *segments, const EraHandle *cursors, int64 partition_id, Suspects *suspects,
+			 Writers *writers)
 {
+	constexpr int rows_between = 100; /* looks at the suspects */
 	Snapshot snapshot = register_latest_snapshot();
 	const int64 settled = cursors_furthest(cursors, partition_id, snapshot);
 	SnapshotData dirty;
 	IndexScan scan;
+	int rows = 0;
 
 	InitDirtySnapshot(dirty);
 	index_scan_open(&scan, segments->table, segments->index, &dirty);
@@ -67,37 +99,55 @@ find_writers(const SegmentTable *segments, const EraHandle *cursors, int64 parti
 		CHECK_FOR_INTERRUPTS();
 		if (TransactionIdIsValid(dirty.xmin))
 			add_writer(writers, dirty.xmin);
+		if (++rows % rows_between == 0 && !any_is_left(suspects))
+			break;
 	}
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 }
 
 /*
- * The queue's row says that the log is gone, to whoever looks dirty; pushes do, under the lock of the first partition that
- * they write to. So after a look under each partition's lock those that came before are known: wait for their ends. The
- * walk is dirty as well: a push may have written to a partition that its own transaction brings to life.
+ * Make every push notice the queue's row, which says that the log is gone to whoever looks dirty; pushes do, under the lock
+ * of the first partition that they write to. Whoever has the lock after us looks. The walk is dirty as well: a push may have
+ * written to a partition that its own transaction brings to life.
  */
 void
-wait_for_writers(const QueueRow *queue)
+pass_partitions(const QueueRow *queue)
 {
-	Writers writers = {(TransactionId *) palloc(sizeof(TransactionId) * 64), 0, 64};
 	SnapshotData dirty;
-	SegmentTable segments;
-	EraHandle cursors;
 	PartitionWalk walk;
 
 	InitDirtySnapshot(dirty);
-	segment_table_open(&segments);
-	era_open(&cursors, &cursor_table);
 	partition_walk_open(&walk, queue->log_id, 0, &dirty);
 	while (const PartitionRow *partition = partition_walk_next(&walk))
 	{
 		if (!partition_lock(partition->partition_id))
 			raise_partition_locked(partition->name, queue->name);
 		partition_unlock(partition->partition_id);
-		/* whoever has the lock from now on meets the queue's row */
-		find_writers(&segments, &cursors, partition->partition_id, &writers);
 	}
+	partition_walk_close(&walk);
+}
+
+/* Those that came before are suspects then, as long as they run: look who of them has written to the log, and wait for it. */
+void
+wait_for_writers(const QueueRow *queue)
+{
+	Writers writers = {(TransactionId *) palloc(sizeof(TransactionId) * 64), 0, 64};
+	SnapshotData dirty;
+	SegmentTable segments;
+	Suspects suspects;
+	EraHandle cursors;
+	PartitionWalk walk;
+	const PartitionRow *partition;
+
+	pass_partitions(queue);
+	InitDirtySnapshot(dirty);
+	segment_table_open(&segments);
+	suspects = find_suspects(segments.table);
+	era_open(&cursors, &cursor_table);
+	partition_walk_open(&walk, queue->log_id, 0, &dirty);
+	while (any_is_left(&suspects) && (partition = partition_walk_next(&walk)) != nullptr)
+		find_writers(&segments, &cursors, partition->partition_id, &suspects, &writers);
 	partition_walk_close(&walk);
 	era_close(&cursors);
 	segment_table_close(&segments);

@@ -8,6 +8,7 @@
 
 #include "log/append.h"
 #include "log/partition_lock.h"
+#include "server/guards.h"
 #include "server/relations.h"
 
 namespace queen
@@ -28,6 +29,7 @@ enum DroppedColumn : int
 };
 
 constexpr int piece_rows = 1000;
+constexpr int most_looks = 1000;		/* at filings that have to wait, in one step */
 constexpr int64 piece_time = 50 * 1000; /* microseconds */
 constexpr int64 partition_grace = USECS_PER_HOUR;
 
@@ -264,6 +266,7 @@ dropped_step(int64 *dropped_id, int64 *next_partition)
 	Relation index = open_index(table, {col_dropped_id + 1}, RowExclusiveLock);
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
+	int looks = 0;
 	bool done = false;
 
 	index_scan_open(&scan, table, index, snapshot);
@@ -278,12 +281,40 @@ dropped_step(int64 *dropped_id, int64 *next_partition)
 			*next_partition = 0;
 		*dropped_id = id;
 		done = step(table, &scan, next_partition);
+		if (!done && ++looks == most_looks)
+		{
+			/* the pass goes on behind them */
+			*dropped_id = id + 1;
+			*next_partition = 0;
+			done = true;
+		}
 	}
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 	index_close(index, NoLock);
 	table_close(table, NoLock);
 	return done;
+}
+
+QUEEN_FUNCTION(queen_dropped_step)
+
+/* For the tests (test/modules/queen_test declares it): one step; answers where the pass stands, nulls when it is through. */
+Datum
+queen_dropped_step(PG_FUNCTION_ARGS)
+{
+	int64 dropped_id = PG_GETARG_INT64(0);
+	int64 next_partition = PG_GETARG_INT64(1);
+	TupleDesc desc;
+	Datum values[2];
+	bool nulls[2];
+
+	guard_write("queen_test_dropped_step()");
+	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("return type must be a row type")));
+	nulls[0] = nulls[1] = !dropped_step(&dropped_id, &next_partition);
+	values[0] = Int64GetDatum(dropped_id);
+	values[1] = Int64GetDatum(next_partition);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
 } // namespace queen

@@ -1,5 +1,5 @@
 /*
- * partition_lock.cpp: a partition's heavyweight lock. See partition_lock.h.
+ * partition_lock.cpp: a partition's heavyweight locks. See partition_lock.h.
  *
  * Raises when a wait is cancelled. Runs in backends and workers.
  */
@@ -18,17 +18,18 @@ namespace
 {
 
 /*
- * The class (field 4) of our advisory locks: the SQL functions use 1 and 2, Citus small numbers. Keyed by database and
+ * The classes (field 4) of our advisory locks: the SQL functions use 1 and 2, Citus small numbers. Keyed by database and
  * partition id.
  */
-constexpr uint16 partition_lock_class = 0x5153;
+constexpr uint16 append_lock_class = 0x5153;
+constexpr uint16 seek_lock_class = 0x5154;
 
 LOCKTAG
-tag_of(int64 partition_id)
+tag_of(int64 partition_id, uint16 lock_class)
 {
 	LOCKTAG tag;
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (partition_id >> 32), (uint32) partition_id, partition_lock_class);
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (partition_id >> 32), (uint32) partition_id, lock_class);
 	return tag;
 }
 
@@ -38,15 +39,29 @@ acquire(void *arg)
 	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
 }
 
+bool
+lock(int64 partition_id, uint16 lock_class)
+{
+	LOCKTAG tag = tag_of(partition_id, lock_class);
+
+	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL ||
+		   run_with_timeout(setting_flush_timeout, false, acquire, &tag);
+}
+
+void
+unlock(int64 partition_id, uint16 lock_class)
+{
+	LOCKTAG tag = tag_of(partition_id, lock_class);
+
+	LockRelease(&tag, ExclusiveLock, false);
+}
+
 } // namespace
 
 bool
 partition_lock_for_append(int64 partition_id)
 {
-	LOCKTAG tag = tag_of(partition_id);
-
-	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL ||
-		   run_with_timeout(setting_flush_timeout, false, acquire, &tag);
+	return lock(partition_id, append_lock_class);
 }
 
 bool
@@ -61,9 +76,19 @@ partition_lock(int64 partition_id)
 void
 partition_unlock(int64 partition_id)
 {
-	LOCKTAG tag = tag_of(partition_id);
+	unlock(partition_id, append_lock_class);
+}
 
-	LockRelease(&tag, ExclusiveLock, false);
+bool
+partition_seek_lock(int64 partition_id)
+{
+	return lock(partition_id, seek_lock_class);
+}
+
+void
+partition_seek_unlock(int64 partition_id)
+{
+	unlock(partition_id, seek_lock_class);
 }
 
 void

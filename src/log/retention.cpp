@@ -1,7 +1,8 @@
 /*
  * retention.cpp: deleting the segments at a partition's beginning. See retention.h; README.md says why it holds.
  *
- * Raises. Locks: the partition's, from the decision to the end of the transaction. Runs in backends and workers.
+ * Raises. Locks: the partition's seek lock, while the groups are asked, then the partition's, both to the end of the
+ * transaction. Runs in backends and workers.
  */
 #include "log/retention.h"
 
@@ -30,32 +31,51 @@ struct Hold
 {
 	int64 passed;		  /* every cursor has completed up to there */
 	TimestampTz start_at; /* a group without a cursor begins with what was pushed then; DT_NOBEGIN: with everything */
+	int64 *asked;		  /* ids of the groups that have answered, sorted */
+	int count;
 };
 
-void
-hold_for(Hold *hold, EraHandle *cursors, int64 partition_id, const GroupRow *groups, int count, TimestampTz idle)
+int
+compare_ids(const void *left, const void *right)
 {
+	const int64 a = *(const int64 *) left;
+	const int64 b = *(const int64 *) right;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Ask those of some groups that have not answered yet. */
+void
+ask_these(Hold *hold, EraHandle *cursors, int64 partition_id, const GroupRow *groups, int count, TimestampTz idle)
+{
+	const int before = hold->count;
+
+	hold->asked = (int64 *) repalloc_huge(hold->asked, sizeof(int64) * (Size) (before + count + 1));
 	for (int i = 0; i < count; i++)
 	{
 		int64 committed;
 
-		if (groups[i].active_at < idle)
+		if (groups[i].active_at < idle ||
+			bsearch(&groups[i].group_id, hold->asked, (size_t) before, sizeof(int64), compare_ids) != nullptr)
 			continue;
 		if (cursor_least(cursors, partition_id, groups[i].group_id, &committed))
 			hold->passed = Min(hold->passed, committed);
 		else
 			hold->start_at = Min(hold->start_at, groups[i].has_start ? groups[i].start_at : DT_NOBEGIN);
+		hold->asked[hold->count++] = groups[i].group_id;
 	}
+	if (hold->count > before)
+		qsort(hold->asked, (size_t) hold->count, sizeof(int64), compare_ids);
 }
 
 /*
- * Ask all groups, those that are being subscribed too. By the latest snapshot, which misses none that is committed, and
- * then by a dirty look, which may miss a row that is being updated but not one that is being inserted.
+ * Ask all groups that have not answered yet, those that are being subscribed too. By the latest snapshot, which misses none
+ * that is committed, and then by a dirty look, which may miss a row that is being updated but not one that is being inserted.
+ * Under the seek lock an answer holds until the transaction's end: cursors only move on.
  */
-Hold
-find_hold(const QueueRow *queue, int64 partition_id, TimestampTz idle)
+void
+ask_groups(Hold *hold, const QueueRow *queue, int64 partition_id, TimestampTz idle)
 {
-	Hold hold = {PG_INT64_MAX, DT_NOEND};
 	Snapshot snapshot = register_latest_snapshot();
 	SnapshotData dirty;
 	EraHandle cursors;
@@ -67,13 +87,12 @@ find_hold(const QueueRow *queue, int64 partition_id, TimestampTz idle)
 	groups = group_list(queue->queue_id, snapshot, &count);
 	if (count == 0)
 		/* nobody has consumed anything */
-		hold.passed = -1;
-	hold_for(&hold, &cursors, partition_id, groups, count, idle);
+		hold->passed = -1;
+	ask_these(hold, &cursors, partition_id, groups, count, idle);
 	groups = group_list(queue->queue_id, &dirty, &count);
-	hold_for(&hold, &cursors, partition_id, groups, count, idle);
+	ask_these(hold, &cursors, partition_id, groups, count, idle);
 	era_close(&cursors);
 	UnregisterSnapshot(snapshot);
-	return hold;
 }
 
 bool
@@ -101,24 +120,29 @@ scan_from(IndexScan *scan, Relation segments, Relation index, Snapshot snapshot,
 	index_scan_start(scan);
 }
 
-enum class First
+/* The partition's first segment. */
+struct First
 {
-	none, /* no segment is visible */
-	kept, /* by its age alone */
-	perhaps,
+	bool any; /* one is visible */
+	TimestampTz created_at;
+	int64 end;
 };
 
 /* Look without a lock whether there may be something to do: mostly there is not. */
 First
-look_at_first(Relation segments, Relation index, int64 partition_id, const LogStart *start, const RetentionRules *rules)
+look_at_first(Relation segments, Relation index, int64 partition_id, const LogStart *start)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
-	First first = First::none;
+	First first = {};
 
 	scan_from(&scan, segments, index, snapshot, partition_id, start->offset);
-	if (index_scan_next(&scan, ForwardScanDirection))
-		first = created_at_of(scan.slot) < Max(rules->old, rules->completed) ? First::perhaps : First::kept;
+	first.any = index_scan_next(&scan, ForwardScanDirection);
+	if (first.any)
+	{
+		first.created_at = created_at_of(scan.slot);
+		first.end = segment_int8(scan.slot, segment_col_end_offset);
+	}
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 	return first;
@@ -169,34 +193,60 @@ find_due(Relation segments, Relation index, int64 partition_id, const RetentionR
 	index_scan_close(&scan);
 }
 
+/* Nothing was done under the locks that are given back. */
+RetentionStep
+leave(int64 partition_id, bool locked, bool seek_locked)
+{
+	if (locked)
+		partition_unlock(partition_id);
+	if (seek_locked)
+		partition_seek_unlock(partition_id);
+	return RetentionStep::nothing;
+}
+
+RetentionStep
+warn_locked(const QueueRow *queue, const PartitionRow *partition)
+{
+	ereport(WARNING, (errcode(errcode_flush_timeout),
+					  errmsg("partition \"%s\" of queue \"%s\" stayed locked: nothing is deleted from it now",
+							 partition->name, queue->name),
+					  errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout)));
+	return RetentionStep::nothing;
+}
+
 /* Delete what is due, as far as the time goes; whole segments only. */
 RetentionStep
 delete_due(Relation segments, Relation index, const QueueRow *queue, const PartitionRow *partition,
-		   const RetentionRules *rules)
+		   const RetentionRules *rules, const First *first)
 {
 	const int64 partition_id = partition->partition_id;
+	const bool asks = rules->completed > rules->old;
 	TimestampTz stop_at;
-	Hold hold = {-1, DT_NOBEGIN};
+	Hold hold = {PG_INT64_MAX, DT_NOEND, (int64 *) palloc(sizeof(int64)), 0};
 	Due due;
 
+	if (asks)
+	{
+		if (!partition_seek_lock(partition_id))
+			return warn_locked(queue, partition);
+		/* pushes do not wait for that, however many groups there are */
+		ask_groups(&hold, queue, partition_id, rules->idle);
+		if (!is_due(rules, &hold, first->created_at, first->end))
+			return leave(partition_id, false, true);
+	}
 	if (!partition_lock(partition_id))
 	{
-		ereport(WARNING, (errcode(errcode_flush_timeout),
-						  errmsg("partition \"%s\" of queue \"%s\" stayed locked: nothing is deleted from it now",
-								 partition->name, queue->name),
-						  errdetail("Waited %d ms for it (queen.flush_timeout).", setting_flush_timeout)));
-		return RetentionStep::nothing;
+		(void) leave(partition_id, false, asks);
+		return warn_locked(queue, partition);
 	}
-	stop_at = GetCurrentTimestamp() + most_time / 2;
 	log_start_read(partition_id, &due.start);
-	if (rules->completed > rules->old)
-		hold = find_hold(queue, partition_id, rules->idle);
+	if (asks)
+		/* those that came, or became active, since */
+		ask_groups(&hold, queue, partition_id, rules->idle);
+	stop_at = GetCurrentTimestamp() + most_time / 2;
 	find_due(segments, index, partition_id, rules, &hold, stop_at, &due);
 	if (due.count == 0)
-	{
-		partition_unlock(partition_id);
-		return RetentionStep::nothing;
-	}
+		return leave(partition_id, true, asks);
 	/* the values that a large segment was cut into are found by a snapshot: one that sees what the dirty look saw */
 	PushActiveSnapshot(GetLatestSnapshot());
 	for (int i = 0; i < due.count; i++)
@@ -228,20 +278,14 @@ retention_step(const QueueRow *queue, const PartitionRow *partition, const Reten
 		open_index(segments, {segment_col_partition_id + 1, segment_col_base_offset + 1}, RowExclusiveLock);
 	RetentionStep step = RetentionStep::nothing;
 	LogStart start;
+	First first;
 
 	log_start_read(partition_id, &start);
-	switch (look_at_first(segments, index, partition_id, &start, rules))
-	{
-		case First::none:
-			if (partition_expire(partition, &start, rules->unused))
-				step = RetentionStep::done;
-			break;
-		case First::perhaps:
-			step = delete_due(segments, index, queue, partition, rules);
-			break;
-		case First::kept:
-			break;
-	}
+	first = look_at_first(segments, index, partition_id, &start);
+	if (!first.any)
+		step = partition_expire(partition, &start, rules->unused) ? RetentionStep::done : RetentionStep::nothing;
+	else if (first.created_at < Max(rules->old, rules->completed))
+		step = delete_due(segments, index, queue, partition, rules, &first);
 	index_close(index, NoLock);
 	table_close(segments, NoLock);
 	return step;

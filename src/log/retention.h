@@ -30,8 +30,8 @@ enum class RetentionStep
 };
 
 /*
- * One bounded step in one partition. Where it does something it holds the partition's lock to the end of the transaction,
- * which should come at once. Warns, and does nothing, when the lock is not to be had for queen.flush_timeout.
+ * One bounded step in one partition. Where it does something it holds the partition's locks to the end of the transaction,
+ * which should come at once. Warns, and does nothing, when one is not to be had for queen.flush_timeout.
  */
 RetentionStep retention_step(const QueueRow *queue, const PartitionRow *partition, const RetentionRules *rules);
 

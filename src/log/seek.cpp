@@ -2,8 +2,7 @@
  * seek.cpp: queen.seek, seek_to_time, seek_to_end.
  *
  * Raises. Locks: the group's cursor rows, waiting for whoever holds them, in partition order, to the transaction's end;
- * under each its partition for a moment. Runs
- * in backends, in every isolation level.
+ * under each its partition's seek lock for a moment. Runs in backends, in every isolation level.
  */
 #include "hotlist/journal.h"
 #include "log/aborted.h"
@@ -84,10 +83,10 @@ move_cursor(Seek *seek, const PartitionRow *partition)
 	int64 target;
 
 	/*
-	 * Retention decides under the partition's lock, by where cursors stand and may come to stand: either it has decided
-	 * and its commit says where the log begins, or it meets what is written here.
+	 * Retention decides under this lock, by where cursors stand and may come to stand: either it has decided and its commit
+	 * says where the log begins, or it meets what is written here.
 	 */
-	if (!partition_lock(partition_id))
+	if (!partition_seek_lock(partition_id))
 		raise_partition_locked(partition->name, seek->queue);
 	/* after the waits: the end is where it is now */
 	snapshot = register_latest_snapshot();
@@ -104,7 +103,7 @@ move_cursor(Seek *seek, const PartitionRow *partition)
 		era_insert_state(&seek->cursors);
 	else
 		era_update(&seek->cursors);
-	partition_unlock(partition_id);
+	partition_seek_unlock(partition_id);
 	aborted_forget(own_tables(), partition_id, seek->group_id);
 	journal_pending(own_tables(), seek->queue_id, seek->group_id, partition_id);
 }

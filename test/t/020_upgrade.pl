@@ -154,6 +154,18 @@ append_to_file("$scripts/$_", $made{$_}) foreach sort keys %made;
 
 check_update($older, 'older', 1);
 
+# ---- a dump names no version: the copy is of the newest, and its rows have not gone through the update ----
+
+$node->safe_psql('postgres', 'CREATE DATABASE dumped; CREATE DATABASE restored');
+$node->safe_psql('dumped', "CREATE EXTENSION queen VERSION '$older'; ALTER TABLE queen.queues DISABLE TRIGGER ALL; "
+		. q{INSERT INTO queen.queues (queue_id, log_id, tenant, name, kind, created_at) VALUES (1, 1, gen_random_uuid(), 'q', 'log', now())});
+$node->command_ok([ 'pg_dump', '-Fc', '-h', $node->host, '-p', $node->port, '-f', $node->backup_dir . '/older', 'dumped' ], 'a dump of an older version');
+my (undef, $refused) = run_command([ 'pg_restore', '-h', $node->host, '-p', $node->port, '-d', 'restored', $node->backup_dir . '/older' ]);
+like($refused, qr/null value in column "$column" of relation "queues" violates not-null constraint/, 'its rows are not what the newest wants');
+is($node->safe_psql('restored', q{SELECT extversion FROM pg_extension WHERE extname = 'queen'}), $newest, 'the copy is of the newest version');
+my (undef, undef, $notice) = $node->psql('restored', 'ALTER EXTENSION queen UPDATE');
+like($notice, qr/version "\Q$newest\E" of extension "queen" is already installed/, 'and no update is left for it');
+
 $node->safe_psql('postgres', 'CREATE DATABASE forgetful');
 $node->safe_psql('forgetful', "CREATE EXTENSION queen VERSION '$forgetful'; ALTER EXTENSION queen UPDATE");
 my $found = compare_catalogs($fresh, catalog_of($node, 'forgetful'));

@@ -16,6 +16,14 @@ CREATE FUNCTION queen_test_lock_partition(partition_id bigint) RETURNS void LANG
 COMMENT ON FUNCTION queen_test_lock_partition(bigint) IS
 'Hold the lock under which queen appends to a partition until this transaction ends.';
 
+CREATE FUNCTION queen_test_lock_seeks(partition_id bigint) RETURNS void LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION queen_test_lock_seeks(bigint) IS
+'Hold the lock under which queen moves cursors of a partition back until this transaction ends.';
+
+CREATE FUNCTION queen_test_dropped_step(INOUT dropped_id bigint, INOUT next_partition bigint) LANGUAGE C VOLATILE STRICT AS '$libdir/queen', 'queen_dropped_step';
+COMMENT ON FUNCTION queen_test_dropped_step(bigint, bigint) IS
+'A piece of cleaning up what was dropped, from where a pass stands; answers where it stands then, nulls when there is nothing to do now.';
+
 CREATE FUNCTION queen_test_retired_groups_step() RETURNS boolean LANGUAGE C VOLATILE AS '$libdir/queen', 'queen_retired_groups_step';
 COMMENT ON FUNCTION queen_test_retired_groups_step() IS
 'Delete cursors of a group that was unsubscribed, in up to 1,000 partitions; false when there is nothing to do now.';

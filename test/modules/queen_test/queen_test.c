@@ -25,6 +25,7 @@ PG_FUNCTION_INFO_V1(queen_test_close_gate);
 PG_FUNCTION_INFO_V1(queen_test_run_at_commit);
 PG_FUNCTION_INFO_V1(queen_test_fail_at_commit);
 PG_FUNCTION_INFO_V1(queen_test_lock_partition);
+PG_FUNCTION_INFO_V1(queen_test_lock_seeks);
 
 typedef struct LateQuery
 {
@@ -107,14 +108,26 @@ queen_test_fail_at_commit(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* The tag is that of src/log/append.cpp. */
+/* The tags are those of src/log/partition_lock.cpp. */
+static void
+lock_partition(int64 id, uint16 lock_class)
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (id >> 32), (uint32) id, lock_class);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
 Datum
 queen_test_lock_partition(PG_FUNCTION_ARGS)
 {
-	int64 id = PG_GETARG_INT64(0);
-	LOCKTAG tag;
+	lock_partition(PG_GETARG_INT64(0), 0x5153);
+	PG_RETURN_VOID();
+}
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, (uint32) (id >> 32), (uint32) id, 0x5153);
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+Datum
+queen_test_lock_seeks(PG_FUNCTION_ARGS)
+{
+	lock_partition(PG_GETARG_INT64(0), 0x5154);
 	PG_RETURN_VOID();
 }
