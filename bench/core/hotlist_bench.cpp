@@ -127,7 +127,8 @@ struct Pool
 			!hotlist::attach(memory, &lock_calls, &list) ||
 			hotlist::ring_register(list, key, start, &ring) != hotlist::Registered::created)
 			std::abort();
-		hotlist::reseed_begin(list, ring, start, owner, [](hotlist::Owner) noexcept { return true; }, &ticket);
+		hotlist::reseed_begin(
+			list, ring, start, owner, [](hotlist::Owner) noexcept { return true; }, &ticket);
 		hotlist::reseed_end(list, ticket, true, 0, 0, start, listener);
 		for (std::int64_t i = 0; i < n; i++)
 			order[static_cast<std::size_t>(i)] = i + 1;
@@ -299,7 +300,8 @@ take_and_check_in(benchmark::State &state)
 
 		for (int i = 0; i < batch; i++)
 		{
-			const std::uint32_t n = hotlist::take(pool.list, pool.ring, most, UINT64_MAX, start, owner, taken, listener);
+			const std::uint32_t n =
+				hotlist::take(pool.list, pool.ring, most, UINT64_MAX, start, owner, taken, listener);
 
 			for (std::uint32_t c = 0; c < n; c++)
 				hotlist::check_in(pool.list, pool.ring, taken[c], outcome, start, listener);
@@ -398,8 +400,8 @@ class Table : public benchmark::BenchmarkReporter
 	{
 		for (const Run &run : reports)
 			if (run.run_type == Run::RT_Iteration)
-				rates_[run.run_name.function_name + "/" + run.run_name.args.substr(0, run.run_name.args.find('/')) + "/" +
-					   std::to_string(run.threads)]
+				rates_[run.run_name.function_name + "/" + run.run_name.args.substr(0, run.run_name.args.find('/')) +
+					   "/" + std::to_string(run.threads)]
 					.push_back(run.counters.at("items_per_second"));
 	}
 
@@ -407,7 +409,8 @@ class Table : public benchmark::BenchmarkReporter
 	double
 	rate(const std::string &name, std::int64_t size, int threads)
 	{
-		std::vector<double> &all = rates_[name + "/" + (size > 0 ? std::to_string(size) : "") + "/" + std::to_string(threads)];
+		std::vector<double> &all =
+			rates_[name + "/" + (size > 0 ? std::to_string(size) : "") + "/" + std::to_string(threads)];
 
 		if (all.empty())
 			return 0;
@@ -422,11 +425,12 @@ class Table : public benchmark::BenchmarkReporter
 		const double pair = 1e9 / rate("lock_pair", 0, 1);
 		bool met = true;
 
-		std::printf("\nOne uncontended pair of acquiring and releasing the lock: %.1f ns. One thread, in pairs; the growth is that "
-					"from 1 thousand\ncandidates to 1 million; x 4: the time of one among four threads against its time alone, at 32 thousand.\n\n",
-					pair);
-		std::printf("%-22s %8s %8s %8s %8s %10s %8s %9s %6s\n", "call, a candidate", "1 k", "32 k", "1 M", "bar", "growth", "bar",
-					"ns, 32 k", "x 4");
+		std::printf(
+			"\nOne uncontended pair of acquiring and releasing the lock: %.1f ns. One thread, in pairs; the growth is that "
+			"from 1 thousand\ncandidates to 1 million; x 4: the time of one among four threads against its time alone, at 32 thousand.\n\n",
+			pair);
+		std::printf("%-22s %8s %8s %8s %8s %10s %8s %9s %6s\n", "call, a candidate", "1 k", "32 k", "1 M", "bar",
+					"growth", "bar", "ns, 32 k", "x 4");
 		for (const Row &row : rows)
 		{
 			double pairs[3];
@@ -435,7 +439,8 @@ class Table : public benchmark::BenchmarkReporter
 				pairs[i] = 1e9 / rate(row.name, sizes[i], 1) / pair;
 			const double growth = pairs[2] / pairs[0];
 			/* Google Benchmark adds the items of all threads and takes the mean of their times */
-			const double four = rate(row.name, sizes[1], 4) > 0 ? 4 * rate(row.name, sizes[1], 1) / rate(row.name, sizes[1], 4) : 0;
+			const double four =
+				rate(row.name, sizes[1], 4) > 0 ? 4 * rate(row.name, sizes[1], 1) / rate(row.name, sizes[1], 4) : 0;
 			const bool missed = (row.bar > 0 && *std::max_element(pairs, pairs + 3) > row.bar) || growth > growth_bar;
 
 			std::printf("%-22s %8.2f %8.2f %8.2f ", row.what, pairs[0], pairs[1], pairs[2]);

@@ -37,12 +37,12 @@ struct Candidate
 	const char *name; /* null: not looked up yet */
 	bool likely;	  /* it has probably something: no cheap look comes first */
 	Verdict verdict;
-	TimestampTz until; /* of leased and deferred, and of took with a lease */
+	TimestampTz until;	 /* of leased and deferred, and of took with a lease */
 	uint64 lease_number; /* of took with a lease: its token's nonce */
-	bool drained;	   /* of took: no segment behind the batch in the claim's snapshot */
-	bool own;		   /* this transaction wrote the cursor, so that what it says may be rolled back */
-	int64 messages;	   /* of took: rows given; 0 when the head went to the dead letters */
-	bool alone;		   /* of took and none: this must be the only delivery of its call */
+	bool drained;		 /* of took: no segment behind the batch in the claim's snapshot */
+	bool own;			 /* this transaction wrote the cursor, so that what it says may be rolled back */
+	int64 messages;		 /* of took: rows given; 0 when the head went to the dead letters */
+	bool alone;			 /* of took and none: this must be the only delivery of its call */
 };
 
 /* Tables that a pop keeps open over its candidates. */

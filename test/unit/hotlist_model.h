@@ -38,6 +38,9 @@ using core::hotlist::RingRef;
 using core::hotlist::Taken;
 using core::hotlist::Ticket;
 
+/* In all of a run, with those that are dropped. */
+inline constexpr std::size_t groups_made = 40, queues_made = 16;
+
 inline constexpr Micros millisecond = 1'000;
 inline constexpr Micros second = 1'000'000;
 
@@ -197,7 +200,7 @@ struct Group
 	bool live = true;
 	int unowed = 0; /* commits that have not said yet that the ring owes a walk */
 	Row<Cursor> cursors;
-	Row<int> unmarked;		/* the same of one partition */
+	Row<int> unmarked;		   /* the same of one partition */
 	Row<std::uint64_t> locked; /* by which transaction, 0: none */
 	ModelRing ring;
 };
@@ -306,7 +309,7 @@ struct Prepared
 struct Session
 {
 	std::uint32_t serial = 1; /* of its transaction */
-	Row<Step> plan;	  /* the next step last */
+	Row<Step> plan;			  /* the next step last */
 	Transaction tx;
 
 	/* a pop */

@@ -31,8 +31,7 @@ void
 Model::listen()
 {
 	heard_.calls = 0;
-	listener_ = {[](void *arg, std::uint32_t ring, std::uint32_t ready) noexcept
-				 {
+	listener_ = {[](void *arg, std::uint32_t ring, std::uint32_t ready) noexcept {
 					 Model *model = static_cast<Model *>(arg);
 
 					 if (model->heard_.calls < model->heard_.told.size())
@@ -87,7 +86,8 @@ Model::compare_ring(Group &group)
 	ring.exact = ring.exact || (ready == 0 && maybe == 0);
 	if (ready < ring.ready || ready > ring.ready + maybe)
 		broken("contract", "%d are ready, and should be %d", ready, ring.ready);
-	if ((shape_.tiny && owes >= Owes::incomplete) ? owed && owes == Owes::incomplete : owed != (owes == Owes::walk) || owes >= Owes::incomplete)
+	if ((shape_.tiny && owes >= Owes::incomplete) ? owed && owes == Owes::incomplete
+												  : owed != (owes == Owes::walk) || owes >= Owes::incomplete)
 		broken("contract", "the ring owes %d, with %lu debts of which %lu are paid", static_cast<int>(owes),
 			   static_cast<unsigned long>(ring.debts), static_cast<unsigned long>(ring.paid));
 }
@@ -107,14 +107,14 @@ Model::compare_slot(const Group &group, int part)
 }
 
 void
-Model::compare_take(Session &session, Group &group, const Row<Taken> &taken, std::uint32_t most,
-					std::uint64_t want)
+Model::compare_take(Session &session, Group &group, const Row<Taken> &taken, std::uint32_t most, std::uint64_t want)
 {
 	ModelRing &ring = group.ring;
 	std::uint64_t messages = 0;
 	int waiting = 0, due = 0;
-	const auto servable = [this](const ModelSlot &slot)
-	{ return slot.state == State::ready || (slot.state == State::parked && slot.deadline <= now_); };
+	const auto servable = [this](const ModelSlot &slot) {
+		return slot.state == State::ready || (slot.state == State::parked && slot.deadline <= now_);
+	};
 	for (const Group &other : groups_)
 		if (other.ring.exists)
 			for (const ModelSlot &slot : other.ring.slots)
@@ -144,7 +144,8 @@ Model::compare_take(Session &session, Group &group, const Row<Taken> &taken, std
 				   taken[i].epoch == slot.seen_epoch ? "did not move" : "moved",
 				   slot.version == slot.seen_version ? "not marked" : "marked");
 		if (taken[i].ready_since <= 0 || taken[i].ready_since > now_)
-			broken("contract", "ready since %ld, at %ld", static_cast<long>(taken[i].ready_since), static_cast<long>(now_));
+			broken("contract", "ready since %ld, at %ld", static_cast<long>(taken[i].ready_since),
+				   static_cast<long>(now_));
 		if (ring.exact && taken[i].ready_since != (slot.state == State::ready ? slot.since : now_))
 			broken("contract", "ready since %ld, and should be since %ld", static_cast<long>(taken[i].ready_since),
 				   static_cast<long>(slot.state == State::ready ? slot.since : now_));
@@ -280,7 +281,8 @@ Model::call_forget_tables(std::uint32_t database, std::uint32_t tables)
 
 	record("forget tables", database, tables);
 	for (Group &group : groups_)
-		if (group.ring.exists && group.key.queue.database == database && (tables == 0 || group.key.queue.tables == tables))
+		if (group.ring.exists && group.key.queue.database == database &&
+			(tables == 0 || group.key.queue.tables == tables))
 		{
 			gone(group);
 			expected++;
@@ -449,7 +451,8 @@ Model::call_take(Session &session, int g, std::uint32_t most, std::uint64_t want
 	Row<Taken> taken(most);
 
 	listen();
-	taken.resize(core::hotlist::take(*pool_, session.ring, most, want, now_, owner_of(session), taken.data(), listener_));
+	taken.resize(
+		core::hotlist::take(*pool_, session.ring, most, want, now_, owner_of(session), taken.data(), listener_));
 	record("take", g, most, static_cast<std::int64_t>(want), static_cast<std::int64_t>(taken.size()));
 	counts_.takes++;
 	if (!group.ring.exists || group.ring.ref.id != session.ring.id)

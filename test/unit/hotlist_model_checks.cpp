@@ -47,7 +47,8 @@ Shape::drawn(std::uint64_t seed)
 	return shape;
 }
 
-Model::Model(const Shape &shape, bool judge_contract) : shape_(shape), dice_(shape.seed), judge_contract_(judge_contract)
+Model::Model(const Shape &shape, bool judge_contract)
+	: shape_(shape), dice_(shape.seed), judge_contract_(judge_contract)
 {
 	const hotlist::PoolOptions options = {shape.shards, shape.window_batch};
 
@@ -220,7 +221,8 @@ Model::check_statistics()
 		}
 		for (const ModelSlot &slot : ring.slots)
 			states[static_cast<std::size_t>(slot.state)]++;
-		if (ring.exact && (statistics.ready != states[1] || statistics.parked != states[2] || statistics.checked_out != states[3]))
+		if (ring.exact &&
+			(statistics.ready != states[1] || statistics.parked != states[2] || statistics.checked_out != states[3]))
 			broken("contract", "counted ready %lu parked %lu checked out %lu, and there are %lu %lu %lu",
 				   static_cast<unsigned long>(statistics.ready), static_cast<unsigned long>(statistics.parked),
 				   static_cast<unsigned long>(statistics.checked_out), static_cast<unsigned long>(states[1]),
@@ -256,7 +258,8 @@ Model::check_timely(int g, const Row<Taken> &taken)
 {
 	const Group &group = groups_[g];
 	const Queue &queue = queues_[group.queue];
-	const Micros bound = hotlist::lease_park_cap + hotlist::pad + std::max(queue.most_deferred, group.ring.most_deferred);
+	const Micros bound =
+		hotlist::lease_park_cap + hotlist::pad + std::max(queue.most_deferred, group.ring.most_deferred);
 
 	if (!group.live || hotlist::owes(*pool_, group.ring.ref, now_, 0) != Owes::nothing)
 		return;
@@ -272,7 +275,8 @@ Model::check_timely(int g, const Row<Taken> &taken)
 			continue;
 		counts_.checks++;
 		if (const Micros quiet = now_ - std::max(since, slot.touched); quiet > bound)
-			broken("database", "partition %d could be had for %ld us, and was not ready", part, static_cast<long>(quiet));
+			broken("database", "partition %d could be had for %ld us, and was not ready", part,
+				   static_cast<long>(quiet));
 	}
 }
 
@@ -398,6 +402,12 @@ Model::consume_all()
 			now_ = std::max(now_, next);
 		else if (!incomplete)
 			break;
+		else
+		{
+			/* what has no place for lack of slots gets those of rings that nobody serves */
+			now_ += 300 * second;
+			call_sweep();
+		}
 		/* what is waited for is walked for, too, where not everything fitted */
 		for (std::size_t g = 0; incomplete && g < groups_.size(); g++)
 			if (groups_[g].live && groups_[g].ring.exists &&
@@ -444,7 +454,8 @@ Model::expect_idle()
 		for (const ModelSlot &slot : group.ring.slots)
 			dead += slot.state == State::checked_out && !alive(slot.owner);
 		if (statistics.checked_out != dead)
-			broken("database", "nobody is there, and %lu are checked out", static_cast<unsigned long>(statistics.checked_out));
+			broken("database", "nobody is there, and %lu are checked out",
+				   static_cast<unsigned long>(statistics.checked_out));
 	}
 }
 
@@ -526,12 +537,12 @@ Model::expect_swept()
 	int kept = 0;
 
 	for (const Group &group : groups_)
-		kept += group.ring.exists &&
-				std::any_of(group.ring.slots.begin(), group.ring.slots.end(),
-							[](const ModelSlot &slot) { return slot.state == State::checked_out; });
+		kept +=
+			group.ring.exists && std::any_of(group.ring.slots.begin(), group.ring.slots.end(),
+											 [](const ModelSlot &slot) { return slot.state == State::checked_out; });
 	if (statistics.rings_used != static_cast<std::uint64_t>(kept) || (kept == 0 && statistics.slots_used != 0))
-		broken("database", "swept, and %lu rings and %lu slots are used", static_cast<unsigned long>(statistics.rings_used),
-			   static_cast<unsigned long>(statistics.slots_used));
+		broken("database", "swept, and %lu rings and %lu slots are used",
+			   static_cast<unsigned long>(statistics.rings_used), static_cast<unsigned long>(statistics.slots_used));
 }
 
 void

@@ -171,8 +171,9 @@ Model::look(const Session &session, int g, int p, std::uint64_t snapshot, std::i
 	for (const Segment &segment : log.log)
 		if (segment.end > next && segment.was_prepared && segment.fate == Fate::committed)
 			snapshot = std::max(snapshot, segment.visible_at);
-	const auto visible = [&](const Segment &segment)
-	{ return segment.fate == Fate::committed && segment.visible_at <= snapshot; };
+	const auto visible = [&](const Segment &segment) {
+		return segment.fate == Fate::committed && segment.visible_at <= snapshot;
+	};
 
 	for (const Segment &segment : log.log)
 		if (visible(segment) && segment.end > next)
@@ -216,12 +217,9 @@ Model::look(const Session &session, int g, int p, std::uint64_t snapshot, std::i
 	}
 	if (claim.messages > 0)
 		claim.verdict = Verdict::took;
-	claim.drained = claim.messages > 0 && std::none_of(log.log.begin(), log.log.end(),
-													   [&](const Segment &segment)
-													   {
-														   return segment.end > next &&
-																  (visible(segment) || segment.fate == Fate::prepared);
-													   });
+	claim.drained = claim.messages > 0 && std::none_of(log.log.begin(), log.log.end(), [&](const Segment &segment) {
+						return segment.end > next && (visible(segment) || segment.fate == Fate::prepared);
+					});
 	return claim;
 }
 

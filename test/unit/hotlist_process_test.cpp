@@ -163,13 +163,11 @@ class Actor
 		call([&] { hotlist::ring_register(list_, ring_key(group), now(), &ring); });
 		if (hotlist::owes(list_, ring, now(), 1'000'000) != hotlist::Owes::nothing)
 			walk(group, true);
-		call(
-			[&]
-			{
-				n = hotlist::take(list_, ring, static_cast<std::uint32_t>(dice_() % 8 + 1), UINT64_MAX, now(), owner_, taken,
-								  listener);
-				me_.holding = n;
-			});
+		call([&] {
+			n = hotlist::take(list_, ring, static_cast<std::uint32_t>(dice_() % 8 + 1), UINT64_MAX, now(), owner_,
+							  taken, listener);
+			me_.holding = n;
+		});
 		for (std::uint32_t i = 0; i < n; i++)
 		{
 			if (dice_() % 16 == 0)
@@ -229,22 +227,21 @@ class Actor
 			const auto partition = static_cast<int>((i + static_cast<std::uint64_t>(ticket.resume_at)) % partitions);
 
 			if (shared->produced[partition] > shared->cursors[group][partition].consumed)
-				call(
-					[&]
-					{
-						if (hotlist::reseed_row(list_, &ticket, partition + 1, now(), alive) == hotlist::Reseeded::reclaimed)
-							shared->reclaimed++;
-					});
+				call([&] {
+					if (hotlist::reseed_row(list_, &ticket, partition + 1, now(), alive) ==
+						hotlist::Reseeded::reclaimed)
+						shared->reclaimed++;
+				});
 		}
-		call(
-			[&]
-			{
-				const bool whole = stops == partitions;
+		call([&] {
+			const bool whole = stops == partitions;
 
-				hotlist::reseed_end(list_, ticket, whole,
-									whole ? 0 : static_cast<std::int64_t>((stops + static_cast<std::uint64_t>(ticket.resume_at)) % partitions),
-									0, now(), listener);
-			});
+			hotlist::reseed_end(
+				list_, ticket, whole,
+				whole ? 0
+					  : static_cast<std::int64_t>((stops + static_cast<std::uint64_t>(ticket.resume_at)) % partitions),
+				0, now(), listener);
+		});
 	}
 
   private:
@@ -381,7 +378,8 @@ class HotlistProcesses : public ::testing::Test
 	run(int index)
 	{
 		Hotlist list;
-		void *apart = mmap(nullptr, pool_size * static_cast<std::size_t>(index + 1), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		void *apart = mmap(nullptr, pool_size * static_cast<std::size_t>(index + 1), PROT_NONE,
+						   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		void *mine = mmap(nullptr, pool_size, PROT_READ | PROT_WRITE, MAP_SHARED, pool_fd_, 0);
 
 		if (apart == MAP_FAILED || mine == MAP_FAILED || mine == memory_ || munmap(memory_, pool_size) != 0 ||

@@ -29,8 +29,8 @@ place_get(const Hotlist &hotlist, std::uint32_t *index) noexcept
 		*index = static_cast<std::uint32_t>(top & place_mask) - 1;
 
 		const std::uint64_t below = ring_at(hotlist, *index).next_free.load(memory_order_relaxed);
-		if (pool->free_rings.compare_exchange_weak(top, ((top & ~place_mask) + one_change) | below, memory_order_acq_rel,
-												   memory_order_acquire))
+		if (pool->free_rings.compare_exchange_weak(top, ((top & ~place_mask) + one_change) | below,
+												   memory_order_acq_rel, memory_order_acquire))
 			return true;
 	}
 	while (high < pool->rings)

@@ -127,11 +127,12 @@ struct Taken
 struct Outcome
 {
 	Verdict verdict = Verdict::none;
-	bool reached = false;	/* none: the claim was tried and rolled back, so others go first; else it keeps its turn */
-	bool may_clear = false; /* empty, took: the snapshot is newer than the take, and the transaction changed nothing of queue and group */
-	bool lease = false;		/* took: the messages are under a lease; otherwise they are completed */
-	bool drained = false;	/* took: nothing lay behind the batch */
-	Micros until = 0;		/* took with lease, leased, deferred */
+	bool reached = false; /* none: the claim was tried and rolled back, so others go first; else it keeps its turn */
+	bool may_clear =
+		false; /* empty, took: the snapshot is newer than the take, and the transaction changed nothing of queue and group */
+	bool lease = false;				/* took: the messages are under a lease; otherwise they are completed */
+	bool drained = false;			/* took: nothing lay behind the batch */
+	Micros until = 0;				/* took with lease, leased, deferred */
 	std::uint64_t lease_number = 0; /* took with lease: which one, as promote will name it */
 };
 
@@ -198,8 +199,8 @@ bool mark_ring(const Hotlist &hotlist, const RingKey &key, std::int64_t partitio
  * A lease's messages were all acknowledged: what is parked behind it is idle when nothing is left, otherwise ready at once. Behind another
  * lease it is ready, too: that one's claim knew what it left, this one's end does not.
  */
-void promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, std::uint64_t lease_number, Micros now,
-			 const Listener &listener) noexcept;
+void promote(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id, std::uint64_t lease_number,
+			 Micros now, const Listener &listener) noexcept;
 
 /*
  * A row that others may have met locked is free: what is parked is ready, what is checked out keeps whoever has it from clearing it. Makes
@@ -212,7 +213,8 @@ void unpark(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_i
 void owe_ring(const Hotlist &hotlist, const RingKey &key, const Listener &listener) noexcept;
 void owe_queue(const Hotlist &hotlist, const QueueKey &key, const Listener &listener) noexcept;
 /* tables 0: all of the database's */
-void owe_tables(const Hotlist &hotlist, std::uint32_t database, std::uint32_t tables, const Listener &listener) noexcept;
+void owe_tables(const Hotlist &hotlist, std::uint32_t database, std::uint32_t tables,
+				const Listener &listener) noexcept;
 
 /* ---- serving ---- */
 
@@ -220,8 +222,8 @@ void owe_tables(const Hotlist &hotlist, std::uint32_t database, std::uint32_t ta
  * Check out up to most candidates, the ones that are ready for longest first in each shard, shards in turn; deadlines that have passed
  * are drained first. out has room for most. want: stop when as many messages were marked (at least one candidate is given).
  */
-std::uint32_t take(const Hotlist &hotlist, RingRef ring, std::uint32_t most, std::uint64_t want, Micros now, Owner owner,
-				   Taken *out, const Listener &listener) noexcept;
+std::uint32_t take(const Hotlist &hotlist, RingRef ring, std::uint32_t most, std::uint64_t want, Micros now,
+				   Owner owner, Taken *out, const Listener &listener) noexcept;
 
 /* What take would name, without taking it. */
 std::uint32_t candidates(const Hotlist &hotlist, RingRef ring, std::uint32_t most, Taken *out) noexcept;
@@ -287,14 +289,15 @@ enum class Reseeded : std::uint8_t
 };
 
 /* The walk found the partition pending. */
-Reseeded reseed_row(const Hotlist &hotlist, Ticket *ticket, std::int64_t partition_id, Micros now, Alive alive) noexcept;
+Reseeded reseed_row(const Hotlist &hotlist, Ticket *ticket, std::int64_t partition_id, Micros now,
+					Alive alive) noexcept;
 
 /*
  * End a walk. whole: every pending partition was named to reseed_row, in a walk that began at resume_at and came around to it; otherwise stopped_at says where to go on.
  * repairs: partitions that were pending and unheld at two looks though the ring owed nothing.
  */
-void reseed_end(const Hotlist &hotlist, const Ticket &ticket, bool whole, std::int64_t stopped_at, std::uint64_t repairs,
-				Micros now, const Listener &listener) noexcept;
+void reseed_end(const Hotlist &hotlist, const Ticket &ticket, bool whole, std::int64_t stopped_at,
+				std::uint64_t repairs, Micros now, const Listener &listener) noexcept;
 
 /* ---- looking ---- */
 

@@ -57,11 +57,11 @@ struct alignas(line) Slot
 	std::uint64_t epoch;
 	std::uint32_t messages; /* marked, and not known to be consumed */
 	State state;
-	bool drained;	  /* the claim that leased it saw nothing behind its batch */
-	bool under_lease; /* parked: because of one */
-	bool behind_push; /* parked: because of one */
-	bool again;		  /* checked out: since then a row was freed that the claim may have met locked or leased */
-	std::uint32_t next; /* ready: the one behind it; free: the next free one */
+	bool drained;		 /* the claim that leased it saw nothing behind its batch */
+	bool under_lease;	 /* parked: because of one */
+	bool behind_push;	 /* parked: because of one */
+	bool again;			 /* checked out: since then a row was freed that the claim may have met locked or leased */
+	std::uint32_t next;	 /* ready: the one behind it; free: the next free one */
 	Micros ready_since;	 /* ready, and checked out: since when it is, or was */
 	std::uint64_t token; /* checked out, as is the owner; under a lease: its number, 0: another's */
 	Owner owner;
@@ -357,8 +357,9 @@ queue_head(const Hotlist &hotlist, const QueuePlace &place) noexcept
 {
 	const Pool *pool = hotlist.pool;
 
-	return at<std::uint32_t>(pool, pool->queue_heads)[place.directory * pool->directory_buckets +
-													  (place.hash >> 32) % pool->directory_buckets];
+	return at<std::uint32_t>(
+		pool,
+		pool->queue_heads)[place.directory * pool->directory_buckets + (place.hash >> 32) % pool->directory_buckets];
 }
 
 } // namespace queen::core::hotlist

@@ -70,8 +70,7 @@ owes(const Hotlist &hotlist, RingRef reference, Micros now, Micros interval) noe
 		return Owes::walk;
 	if (incomplete)
 		return Owes::incomplete;
-	if (interval > 0 &&
-		now - ring->floor_from.load(memory_order_relaxed) >= interval_of(*ring, reference, interval))
+	if (interval > 0 && now - ring->floor_from.load(memory_order_relaxed) >= interval_of(*ring, reference, interval))
 		return Owes::floor;
 	return Owes::nothing;
 }
@@ -139,8 +138,7 @@ meet(const Area &area, const Ring &ring, Lane &lane, std::uint32_t index, const 
 	 Alive alive) noexcept
 {
 	Slot &slot = area.slots[index];
-	const bool defers =
-		ring.delay.load(memory_order_relaxed) != 0 || ring.window.load(memory_order_relaxed) != 0;
+	const bool defers = ring.delay.load(memory_order_relaxed) != 0 || ring.window.load(memory_order_relaxed) != 0;
 
 	if (slot.state == State::checked_out && !alive(slot.owner))
 	{

@@ -16,7 +16,7 @@ take_from(const Area &area, Lane &lane, std::uint32_t most, std::uint64_t *want,
 {
 	std::uint32_t got = 0;
 
-	while (got < most && *want > 0 && lane.head != 0)
+	while (got<most && * want> 0 && lane.head != 0)
 	{
 		const std::uint32_t index = from_ready(area, lane);
 		Slot &slot = area.slots[index];
@@ -131,8 +131,8 @@ give_back(const Hotlist &hotlist, const Area &area, const Return &given, const O
 		case Verdict::leased:
 			return slot.again ? ready(area, given) : park_under_lease(area, given, outcome.until, 0);
 		case Verdict::deferred:
-			if (slot.again || (given.window != 0 && given.delay == 0 && given.moved &&
-							   slot.messages >= hotlist.pool->window_batch))
+			if (slot.again ||
+				(given.window != 0 && given.delay == 0 && given.moved && slot.messages >= hotlist.pool->window_batch))
 				return ready(area, given);
 			return park(area, given, later(outcome.until, pad));
 		case Verdict::locked:

@@ -94,7 +94,8 @@ void news_make_room(const Hotlist &hotlist, News *news) noexcept;
 void news_tell(const Hotlist &hotlist, News *news) noexcept;
 
 /* Make ready what is due in a shard, `most` and steps_per_hold at most. Returns how many steps it was. Takes the lock itself. */
-std::uint32_t drain_shard(const Hotlist &hotlist, const Area &area, std::uint32_t most, Micros now, News *news) noexcept;
+std::uint32_t drain_shard(const Hotlist &hotlist, const Area &area, std::uint32_t most, Micros now,
+						  News *news) noexcept;
 
 } // namespace queen::core::hotlist
 

@@ -34,8 +34,7 @@ oldest_ready(const Hotlist &hotlist, RingRef ring) noexcept
 		if (lane.ready.load(memory_order_relaxed) == 0)
 			continue;
 		lock_shard_shared(hotlist, area);
-		if (lane.ring_id == ring.id && lane.head != 0 &&
-			(oldest == 0 || area.slots[lane.head].ready_since < oldest))
+		if (lane.ring_id == ring.id && lane.head != 0 && (oldest == 0 || area.slots[lane.head].ready_since < oldest))
 			oldest = area.slots[lane.head].ready_since;
 		unlock_shard(hotlist, area);
 	}
@@ -132,8 +131,7 @@ reset_statistics(const Hotlist &hotlist, std::uint32_t database) noexcept
 			unlock_shard(hotlist, area);
 		}
 	}
-	for (Counter *counter :
-		 {&hotlist.pool->evicted_rings, &hotlist.pool->refused_rings, &hotlist.pool->refused_slots})
+	for (Counter *counter : {&hotlist.pool->evicted_rings, &hotlist.pool->refused_rings, &hotlist.pool->refused_slots})
 		counter->store(0, memory_order_relaxed);
 }
 
@@ -250,10 +248,12 @@ check_shard(const Hotlist &hotlist, const Area &area) noexcept
 		if (lane_at(hotlist, ring_index(slot.ring_id), area.number).ring_id != slot.ring_id)
 			garbage++;
 		else
-			(slot.state == State::ready ? slots.ready : slot.state == State::parked ? slots.parked : slots.checked_out)++;
+			(slot.state == State::ready	   ? slots.ready
+			 : slot.state == State::parked ? slots.parked
+										   : slots.checked_out)++;
 	}
-	if (wrong == nullptr && (lanes.ready != slots.ready || lanes.parked != slots.parked ||
-							 lanes.checked_out != slots.checked_out))
+	if (wrong == nullptr &&
+		(lanes.ready != slots.ready || lanes.parked != slots.parked || lanes.checked_out != slots.checked_out))
 		wrong = "the rings' counts are not those of their slots";
 	if (wrong == nullptr && garbage != area.shard->garbage.load(memory_order_relaxed))
 		wrong = "a shard's count of garbage is wrong";
