@@ -55,7 +55,7 @@ if [ ! -e "$base/etc/debian_version" ]; then
 	command -v debootstrap >/dev/null || impossible "debootstrap is not installed"
 	[ -n "$possible" ] || say "fresh.sh: making $base"
 	rm -rf "$base.new"
-	timeout 900 debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$base.new" "$mirror" >"$base.log" 2>&1 ||
+	timeout 600 debootstrap --variant=minbase --include=make,git,ca-certificates "$suite" "$base.new" "$mirror" >"$base.log" 2>&1 ||
 		impossible "debootstrap of $suite failed: $(tail -n 1 "$base.log")"
 	mv "$base.new" "$base"
 fi
