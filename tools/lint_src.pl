@@ -17,7 +17,7 @@ my @rules = (
 sub found { my ($rule, @where) = @_; push @{ $findings{ $rules[$rule] } }, join(': ', @where); }
 
 # A folder may include what is of a lower rank. Those of one rank may use each other, but not in a circle.
-my %rank = (core => 0, server => 1, log => 2, workqueue => 2, timers => 2, state => 2, worker => 3, '' => 4);
+my %rank = (core => 0, server => 1, hotlist => 2, log => 3, workqueue => 3, timers => 3, state => 3, worker => 4, '' => 5);
 
 # comments become blanks; strings too, unless they are to be kept
 sub strip

@@ -273,7 +273,8 @@ const TransactionParticipant aborted_participant = {nullptr, nullptr, ended, sub
 void
 aborted_init()
 {
-	static constinit const SharedPart part = {"queen aborted deliveries", sizeof(Memory), lay_out, attach, forget_database};
+	static constinit const SharedPart part = {"queen aborted deliveries", sizeof(Memory), lay_out, attach,
+											  forget_database};
 
 	shared_memory_join(&part);
 }

@@ -96,9 +96,9 @@ queen_hotlist_reseed(PG_FUNCTION_ARGS)
 
 	guard_take("queen.hotlist_reseed()");
 	ask(fcinfo, &asked);
-	if (!asked.has_ring && (asked.group.own || asked.queue.own ||
-							hot::ring_register(hotlist(), asked.served.key, hotlist_now(), &asked.served.ring) ==
-								hot::Registered::full))
+	if (!asked.has_ring &&
+		(asked.group.own || asked.queue.own ||
+		 hot::ring_register(hotlist(), asked.served.key, hotlist_now(), &asked.served.ring) == hot::Registered::full))
 		return BoolGetDatum(false);
 	return BoolGetDatum(ring_walk(&asked.queue, &asked.group, &asked.served));
 }

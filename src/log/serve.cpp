@@ -103,8 +103,7 @@ try_candidate(Serving *serving, Candidate *candidate)
 	{
 		serving->budget -= candidate->messages;
 		serving->partitions++;
-		serving->done =
-			candidate->alone || serving->budget == 0 || serving->partitions == serving->limits->partitions;
+		serving->done = candidate->alone || serving->budget == 0 || serving->partitions == serving->limits->partitions;
 	}
 	report(candidate);
 	CHECK_FOR_INTERRUPTS();
@@ -383,13 +382,14 @@ serve(const ClaimRequest *request, const ServeLimits *limits, MessageSink *sink)
 	claim_tables_close(&serving.tables);
 	hotlist_upkeep();
 	if (is_traced(request->queue))
-		ereport(LOG,
-				(errmsg("queen: hot-list trace: queue \"%s\", group \"%s\": served %lld messages of %lld partitions %s, "
-						"%d candidates looked at",
-						request->queue->name, request->group->name, (long long) (limits->messages - serving.budget),
-						(long long) serving.partitions,
-						limits->partition != nullptr ? "by name" : (by_ring ? "by the ring" : "by the tables"),
-						serving.looked_at)));
+		ereport(
+			LOG,
+			(errmsg("queen: hot-list trace: queue \"%s\", group \"%s\": served %lld messages of %lld partitions %s, "
+					"%d candidates looked at",
+					request->queue->name, request->group->name, (long long) (limits->messages - serving.budget),
+					(long long) serving.partitions,
+					limits->partition != nullptr ? "by name" : (by_ring ? "by the ring" : "by the tables"),
+					serving.looked_at)));
 }
 
 } // namespace queen

@@ -158,20 +158,18 @@ define_hotlist_settings()
 							"Twice as long at most. 0 keeps it until its place is needed.",
 							&setting_hotlist_idle_sweep_interval, /* bootValue= */ 300, 0, INT_MAX / 1000, PGC_SIGHUP,
 							GUC_UNIT_S, nullptr, nullptr, nullptr);
-	DefineCustomIntVariable("queen.hotlist_reseed_interval",
-							"Walks a queue that often to find what the hot-list may have lost.",
-							"Stretched so that walks take at most a hundredth of a core. 0: never.",
-							&setting_hotlist_reseed_interval, /* bootValue= */ 30, 0, INT_MAX / 1000, PGC_SIGHUP,
-							GUC_UNIT_S, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable(
+		"queen.hotlist_reseed_interval", "Walks a queue that often to find what the hot-list may have lost.",
+		"Stretched so that walks take at most a hundredth of a core. 0: never.", &setting_hotlist_reseed_interval,
+		/* bootValue= */ 30, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 	/* without preload there is none, whatever it says, and the server refuses settings of its start */
 	DefineCustomIntVariable("queen.hotlist_size", "Memory for the hot-list, shared by all databases.",
 							"0: none; pops then ask the tables.", &setting_hotlist_size, /* bootValue= */ 64 * 1024, 0,
 							MAX_KILOBYTES, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, GUC_UNIT_KB, check_hotlist_size,
 							nullptr, nullptr);
 	DefineCustomStringVariable("queen.hotlist_trace",
-							   "Logs what the hot-list does for queues whose names begin like this.",
-							   "Empty: nothing.", &hotlist_trace_text, /* bootValue= */ "", PGC_SUSET, 0, nullptr,
-							   nullptr, nullptr);
+							   "Logs what the hot-list does for queues whose names begin like this.", "Empty: nothing.",
+							   &hotlist_trace_text, /* bootValue= */ "", PGC_SUSET, 0, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("queen.hotlist_window_batch",
 							"Ends a window_buffer early when that many messages wait in a partition.", nullptr,
 							&setting_hotlist_window_batch, /* bootValue= */ 100, 1, 1000000,
