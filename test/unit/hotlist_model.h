@@ -434,6 +434,7 @@ class Model
 	void plan_pinned(Session &session);
 	void plan_changes(Session &session);
 	void finish(Session &session);
+	void pop_or_finish(Session &session);
 	void work(Session &session);
 	void pick_partitions(Session &session);
 	bool changed(const Session &session, int group, int part) const;

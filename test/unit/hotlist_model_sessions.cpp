@@ -110,6 +110,20 @@ Model::plan_pop(Session &session)
 	plan(session, {{Do::pop}, {Do::register_ring}});
 }
 
+/* The transaction has changed cursors, and perhaps pops, too. */
+void
+Model::pop_or_finish(Session &session)
+{
+	if (dice_.chance(85))
+	{
+		finish(session);
+		return;
+	}
+	plan_pop(session);
+	if (dice_.chance(70))
+		session.group = session.tx.changes.empty() ? session.group : session.tx.changes.back().group;
+}
+
 /* The transaction changes something of its own after a pop. */
 void
 Model::work(Session &session)
@@ -176,7 +190,7 @@ Model::plan_ack(Session &session)
 	}
 	change(session, lease.group, lease.part, cursor);
 	session.tx.tells.push_back(tell);
-	finish(session);
+	pop_or_finish(session);
 }
 
 void
@@ -208,7 +222,7 @@ Model::plan_seek(Session &session)
 	}
 	if (owes)
 		session.tx.tells.push_back({TellOf::What::owe_ring, g, 0});
-	finish(session);
+	pop_or_finish(session);
 }
 
 /* A pop of one partition, which asks the list for nothing. */
@@ -238,7 +252,7 @@ Model::plan_pinned(Session &session)
 	}
 	change(session, g, part, claim.cursor);
 	session.tx.tells.push_back({TellOf::What::unpark, g, part});
-	finish(session);
+	pop_or_finish(session);
 }
 
 void
