@@ -241,6 +241,43 @@ lock_pair(benchmark::State &state)
 	state.SetItemsProcessed(state.iterations() * pairs);
 }
 
+/* What a line costs that is in no cache: each one says which is next, all over as much memory as a million candidates have. */
+void
+cold_line(benchmark::State &state)
+{
+	constexpr std::uint32_t lines = 1U << 21;
+	constexpr int steps = 4096;
+	struct alignas(64) Line
+	{
+		std::uint32_t next;
+	};
+	static std::vector<Line> memory;
+	std::uint32_t at = 0;
+
+	if (memory.empty())
+	{
+		std::vector<std::uint32_t> order(lines);
+		std::mt19937_64 dice(42);
+
+		memory.resize(lines);
+		for (std::uint32_t i = 0; i < lines; i++)
+			order[i] = i;
+		std::shuffle(order.begin(), order.end(), dice);
+		for (std::uint32_t i = 0; i < lines; i++)
+			memory[order[i]].next = order[(i + 1) % lines];
+	}
+	for (auto _ : state)
+	{
+		const double begin = processor_seconds();
+
+		for (int i = 0; i < steps; i++)
+			at = memory[at].next;
+		benchmark::DoNotOptimize(at);
+		state.SetIterationTime(processor_seconds() - begin);
+	}
+	state.SetItemsProcessed(state.iterations() * steps);
+}
+
 void
 mark_pending(benchmark::State &state)
 {
@@ -425,10 +462,13 @@ class Table : public benchmark::BenchmarkReporter
 		const double pair = 1e9 / rate("lock_pair", 0, 1);
 		bool met = true;
 
+		const double cold = 1e9 / rate("cold_line", 0, 1);
+
 		std::printf(
-			"\nOne uncontended pair of acquiring and releasing the lock: %.1f ns. One thread, in pairs; the growth is that "
-			"from 1 thousand\ncandidates to 1 million; x 4: the time of one among four threads against its time alone, at 32 thousand.\n\n",
-			pair);
+			"\nOne uncontended pair of acquiring and releasing the lock: %.1f ns; a line of memory that no cache has: %.1f ns, "
+			"%.1f pairs.\nOne thread, in pairs; growth: from 1 thousand candidates to 1 million; x 4: the time of one among "
+			"four threads against its time\nalone, at 32 thousand.\n\n",
+			pair, cold, cold / pair);
 		std::printf("%-22s %8s %8s %8s %8s %10s %8s %9s %6s\n", "call, a candidate", "1 k", "32 k", "1 M", "bar",
 					"growth", "bar", "ns, 32 k", "x 4");
 		for (const Row &row : rows)
@@ -472,6 +512,7 @@ main(int argc, char **argv)
 
 	benchmark::Initialize(&argc, argv);
 	benchmark::RegisterBenchmark("lock_pair", lock_pair)->UseManualTime();
+	benchmark::RegisterBenchmark("cold_line", cold_line)->UseManualTime();
 	for (const std::int64_t size : sizes)
 	{
 		benchmark::RegisterBenchmark("mark_pending", mark_pending)->Arg(size)->UseManualTime()->Threads(1)->Threads(4);
