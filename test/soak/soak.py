@@ -23,7 +23,7 @@ from checker import REST, STRUCTURE, Checker
 from client import Stop
 from consumers import DELIVERED, AckConsumer, AutoConsumer, Latecomer, LossyConsumer, NackConsumer, SeekConsumer, Seeker, Steady
 from disturbers import Interrupter, Keeper, Maintenance, Snapshot
-from model import INVARIANTS, Violation
+from model import INVARIANTS, Cursor, Violation
 from pushers import KeyedPusher, Preparer, Pusher
 from queues import FOLLOWED, QUEUES
 
@@ -133,6 +133,8 @@ def sql(query: str, *args) -> list:
 
 
 def set_up():
+    ((preloaded,),) = sql("SELECT current_setting('shared_preload_libraries')")
+    Cursor.exact = "queen" not in re.split(r"[, ]+", preloaded)
     with open(os.path.join(HERE, "schema.sql"), encoding="utf-8") as file:
         sql(file.read())
     for name, queue in QUEUES.items():

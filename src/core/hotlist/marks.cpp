@@ -106,7 +106,7 @@ void
 sort_by_shard(const Hotlist &hotlist, Chunk *chunk) noexcept
 {
 	std::uint8_t start[max_shards + 1] = {};
-	std::uint8_t shard[steps_per_hold];
+	std::uint8_t shard[steps_per_hold] = {};
 
 	for (std::size_t i = 0; i < chunk->marks.size(); i++)
 	{

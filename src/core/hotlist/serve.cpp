@@ -158,7 +158,7 @@ take(const Hotlist &hotlist, RingRef reference, std::uint32_t most, std::uint64_
 	News news(listener);
 	std::uint32_t got = 0;
 
-	if (ring == nullptr)
+	if (ring == nullptr || shards == 0)
 		return 0;
 	served(*ring, now);
 	for (std::uint32_t s = 0; s < shards; s++)
