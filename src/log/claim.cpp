@@ -314,6 +314,7 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 	int64 last = claim->head;
 	bool whole = true;
 	bool corrupt = false;
+	ReadResult next = ReadResult::segment;
 
 	candidate->messages = 0;
 	for (;;)
@@ -336,7 +337,10 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 		corrupt = frames.trouble != nullptr;
 		segment_frames_close(&frames);
 		whole = last == claim->reader.end;
-		if (candidate->messages >= limit || corrupt || log_reader_next(&claim->reader) != ReadResult::segment)
+		if (candidate->messages >= limit || corrupt)
+			break;
+		next = log_reader_next(&claim->reader);
+		if (next != ReadResult::segment)
 			break;
 		if (deferred_until(claim) > GetCurrentTimestamp())
 		{
@@ -345,7 +349,10 @@ deliver(Claim *claim, int64 limit, const MessageOrigin *origin, MessageSink *sin
 		}
 		CHECK_FOR_INTERRUPTS();
 	}
-	candidate->drained = whole && !log_reader_has_more(&claim->reader);
+	/* neither in sight nor on its way: of what is prepared nobody tells when it is committed */
+	candidate->drained = whole && (next == ReadResult::end ||
+								   (next == ReadResult::segment && !log_reader_has_more(&claim->reader) &&
+									log_surely_empty_after(&claim->tables->segments, candidate->partition_id, last)));
 	return last;
 }
 

@@ -49,6 +49,17 @@ is($ring->('told', "parked || ' ' || behind_push"), '1 1', 'who waits behind it 
 $sql->("COMMIT PREPARED 'queen hot'; SELECT pg_sleep(0.3)");
 is($sql->($pop->('told', 9)), 'b:1', 'and is looked at soon after the second phase');
 
+# what lies behind a batch and is prepared: a pop has not drained the partition
+foreach my $most (1, 9)
+{
+	$sql->("SELECT queen.push('told', '2', 'c$most'); BEGIN; SELECT queen.push('told', '3', 'c$most'); PREPARE TRANSACTION 'queen hot'");
+	is($sql->("SELECT string_agg(message::text, ' ') FROM queen.pop('told', max_messages => $most, auto_ack => true)"), '2', "a pop of $most takes what lies before a prepared push");
+	$sql->("SELECT count(*) FROM queen.pop('told', auto_ack => true)");
+	$sql->("COMMIT PREPARED 'queen hot'");
+	$sql->('SELECT pg_sleep(0.3)');
+	is($sql->("SELECT string_agg(message::text, ' ') FROM queen.pop('told', max_messages => $most, auto_ack => true)"), '3', 'and the partition is not forgotten meanwhile');
+}
+
 # ---- acknowledgements, and what else moves a cursor ----
 
 $queue->('acks');
