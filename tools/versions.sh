@@ -27,7 +27,7 @@ done
 declare -A suite_of=([15]=bookworm [17]=trixie [18]=sid)
 
 # what a version is tried with, unless the caller says: also those suites that "make check" leaves to CI
-[ -n "${SUITES:-}${TESTS:-}" ] || SUITES="lint clang build symbols tidy unit asan tsan fuzz regress isolation tap docs"
+[ -n "${SUITES:-}${TESTS:-}" ] || SUITES="lint clang build symbols tidy unit asan tsan fuzz regress isolation regress_hotlist isolation_hotlist tap docs"
 export SUITES="${SUITES:-}" WERROR=1
 
 if [ -z "${QUEEN_DUMPS:-}" ]; then
