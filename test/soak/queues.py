@@ -35,7 +35,7 @@ QUEUES = {
     # partitions expire
     "mayfly": Queue(1, 40, {"max_deliveries": 1000, "completed_retention": 0}, ("auto",), followed=True),
     "aged": Queue(1, 2, {"max_deliveries": 1000, "retention": 0.3}, ("auto",), followed=True, retention=0.3),
-    "brief": Queue(2, 3, {"max_deliveries": 5, "completed_retention": 0, "dedup_window": "30 days"}, ("auto",), trimmed=True,
+    "brief": Queue(2, 3, {"max_deliveries": 1000, "completed_retention": 0, "dedup_window": "30 days"}, ("auto",), trimmed=True,
                    changed={"completed_retention": (0, 0, 0.1, "off"), "compression": COMPRESSIONS}),
     "keyed": Queue(0, 2, {"max_deliveries": 5, "dedup_window": 0.4}, ("auto",), window=0.4, drops=True,
                    changed={"dedup": ("drop", "drop", "error")}),
