@@ -99,6 +99,27 @@ ring_key(const Hotlist &hotlist, std::uint32_t index, RingKey *key, RingRef *rin
 	return there;
 }
 
+/* A ring is forgotten lane by lane, the first one first, and its place is nobody's until all of them are gone. */
+Ring *
+ring_pin(const Hotlist &hotlist, RingRef ring) noexcept
+{
+	const Area area = area_of(hotlist, 0);
+
+	if (!names_a_place(hotlist, ring))
+		return nullptr;
+	lock_shard_shared(hotlist, area);
+	if (lane_at(hotlist, ring.index, 0).ring_id == ring.id)
+		return &ring_at(hotlist, ring.index);
+	unlock_shard(hotlist, area);
+	return nullptr;
+}
+
+void
+ring_unpin(const Hotlist &hotlist) noexcept
+{
+	unlock_shard(hotlist, area_of(hotlist, 0));
+}
+
 namespace
 {
 
@@ -302,12 +323,13 @@ ring_defer(const Hotlist &hotlist, RingRef reference, const Deferral &deferral) 
 
 	const Micros delay = ring->delay.load(memory_order_relaxed);
 	const Micros window = ring->window.load(memory_order_relaxed);
-	if (delay == deferral.delay && window == deferral.window)
+	if ((delay == deferral.delay && window == deferral.window) || ring_pin(hotlist, reference) == nullptr)
 		return;
 	ring->delay.store(deferral.delay, memory_order_relaxed);
 	ring->window.store(deferral.window, memory_order_relaxed);
 	if (deferral.delay < delay || deferral.window < window)
 		ring->owed.fetch_add(1, memory_order_release);
+	ring_unpin(hotlist);
 }
 
 void

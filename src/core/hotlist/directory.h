@@ -30,6 +30,13 @@ ring_of(const Hotlist &hotlist, RingRef ring) noexcept
 	return there.id.load(memory_order_acquire) == ring.id ? &there : nullptr;
 }
 
+/*
+ * The same, and it stays as long as it is pinned: whoever forgets it waits. What is written to a ring's atomics that another ring at its place
+ * must not find is written so. Null, and nothing is pinned, when it is gone. Takes the lock of a shard, shared.
+ */
+Ring *ring_pin(const Hotlist &hotlist, RingRef ring) noexcept;
+void ring_unpin(const Hotlist &hotlist) noexcept;
+
 /* Candidates of a ring in a state, over all shards, without a lock. */
 inline std::uint32_t
 ring_total(const Hotlist &hotlist, std::uint32_t index, Count Lane::*count) noexcept

@@ -52,6 +52,18 @@ interval_of(const Ring &ring, RingRef reference, Micros interval) noexcept
 	return later(base, static_cast<Micros>(mix(reference.id) % static_cast<std::uint64_t>(base / 5 + 1)));
 }
 
+/* Is nobody else the ring's walker, but one who is gone? Then the owner is. */
+bool
+become_walker(Ring &ring, Owner owner, Alive alive) noexcept
+{
+	std::uint64_t walker = ring.walker.load(memory_order_acquire);
+
+	/* one's own walk that an error ended is one's own to begin again */
+	if (walker != 0 && walker != pack(owner) && alive(unpack(walker)))
+		return false;
+	return ring.walker.compare_exchange_strong(walker, pack(owner), memory_order_acq_rel);
+}
+
 } // namespace
 
 Owes
@@ -88,29 +100,29 @@ overdue(const Hotlist &hotlist, RingRef reference, Micros now, Micros interval) 
 bool
 reseed_begin(const Hotlist &hotlist, RingRef reference, Micros now, Owner owner, Alive alive, Ticket *ticket) noexcept
 {
-	Ring *ring = ring_of(hotlist, reference);
+	Ring *ring = ring_pin(hotlist, reference);
 
 	if (ring == nullptr)
 		return false;
 
-	std::uint64_t walker = ring->walker.load(memory_order_acquire);
-	/* one's own walk that an error ended is one's own to begin again */
-	if (walker != 0 && walker != pack(owner) && alive(unpack(walker)))
-		return false;
-	if (!ring->walker.compare_exchange_strong(walker, pack(owner), memory_order_acq_rel))
-		return false;
+	/* a ring that came to the place of one that went would have a walker who does not walk it */
+	const bool begun = become_walker(*ring, owner, alive);
+	if (begun)
+	{
+		const std::uint64_t paid = ring->paid.load(memory_order_acquire);
 
-	const std::uint64_t paid = ring->paid.load(memory_order_acquire);
-	*ticket = {};
-	ticket->ring = reference;
-	ticket->owner = owner;
-	ticket->began = now;
-	ticket->owed = ring->owed.load(memory_order_acquire);
-	ticket->dropped = ring->dropped.load(memory_order_acquire);
-	ticket->resume_at = ring->resume_at.load(memory_order_relaxed);
-	ticket->settled = ticket->owed == paid && ticket->dropped == ring->restored.load(memory_order_acquire);
-	ticket->ease = ticket->owed > paid;
-	return ring_is(hotlist, reference);
+		*ticket = {};
+		ticket->ring = reference;
+		ticket->owner = owner;
+		ticket->began = now;
+		ticket->owed = ring->owed.load(memory_order_acquire);
+		ticket->dropped = ring->dropped.load(memory_order_acquire);
+		ticket->resume_at = ring->resume_at.load(memory_order_relaxed);
+		ticket->settled = ticket->owed == paid && ticket->dropped == ring->restored.load(memory_order_acquire);
+		ticket->ease = ticket->owed > paid;
+	}
+	ring_unpin(hotlist);
+	return begun;
 }
 
 bool
@@ -196,9 +208,8 @@ void
 reseed_end(const Hotlist &hotlist, const Ticket &ticket, bool whole, std::int64_t stopped_at, std::uint64_t repairs,
 		   Micros now, const Listener &listener) noexcept
 {
-	Ring *ring = ring_of(hotlist, ticket.ring);
+	Ring *ring = ring_pin(hotlist, ticket.ring);
 	std::uint64_t walker = pack(ticket.owner);
-	const std::uint32_t ready = ring != nullptr ? ring_total(hotlist, ticket.ring.index, &Lane::ready) : 0;
 
 	if (ring == nullptr)
 		return;
@@ -217,6 +228,9 @@ reseed_end(const Hotlist &hotlist, const Ticket &ticket, bool whole, std::int64_
 	add(ring->reseed_rows, ticket.rows);
 	add(ring->reseed_repairs, repairs);
 	(void) ring->walker.compare_exchange_strong(walker, 0, memory_order_acq_rel);
+	ring_unpin(hotlist);
+
+	const std::uint32_t ready = ring_total(hotlist, ticket.ring.index, &Lane::ready);
 	if (ready > 0 && listener.became_ready != nullptr)
 	{
 		(void) ring->gate.fetch_add(1, memory_order_acq_rel);
