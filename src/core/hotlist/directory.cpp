@@ -405,7 +405,7 @@ sweep(const Hotlist &hotlist, Micros now) noexcept
 		bool more = area.shard->garbage.load(memory_order_relaxed) > 0;
 
 		/* once around */
-		for (std::uint32_t looked = 0; more && looked < area.slot_count; looked += steps_per_hold)
+		for (std::uint32_t looked = 0; more && looked < area.slot_count; looked += steps_to_reclaim)
 		{
 			int steps = 0;
 

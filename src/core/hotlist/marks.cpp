@@ -125,6 +125,18 @@ sort_by_shard(const Hotlist &hotlist, Chunk *chunk) noexcept
 	}
 }
 
+/* Another hold, when this one has no room for a mark that must look for a slot to take back. */
+void
+next_hold(const Hotlist &hotlist, const Area &area, int *steps, News *news) noexcept
+{
+	if (*steps + 1 + steps_to_reclaim <= steps_per_hold)
+		return;
+	unlock_shard(hotlist, area);
+	news_make_room(hotlist, news);
+	lock_shard(hotlist, area);
+	*steps = 0;
+}
+
 /* Apply the marks from..to of the order, all of one shard, to every ring of the queue. Returns how many rings. */
 std::uint32_t
 mark_shard(const Hotlist &hotlist, const QueueKey &queue, std::uint32_t first_link, const Chunk &chunk,
@@ -140,6 +152,9 @@ mark_shard(const Hotlist &hotlist, const QueueKey &queue, std::uint32_t first_li
 	{
 		Ring &ring = ring_at(hotlist, link - 1);
 
+		/* another queue's: its chain may be long */
+		next_hold(hotlist, area, &steps, news);
+		steps++;
 		if (!(ring.key.queue == queue))
 			continue;
 		rings++;
@@ -147,13 +162,7 @@ mark_shard(const Hotlist &hotlist, const QueueKey &queue, std::uint32_t first_li
 		{
 			const std::uint8_t which = chunk.order[i];
 
-			if (steps >= steps_per_hold)
-			{
-				unlock_shard(hotlist, area);
-				news_make_room(hotlist, news);
-				lock_shard(hotlist, area);
-				steps = 0;
-			}
+			next_hold(hotlist, area, &steps, news);
 			steps++;
 			mark_slot(hotlist, area, ring, ring.id.load(memory_order_relaxed), chunk.marks[which], chunk.hash[which],
 					  now, news, &steps);

@@ -16,7 +16,7 @@ take_from(const Area &area, Lane &lane, std::uint32_t most, std::uint64_t *want,
 {
 	std::uint32_t got = 0;
 
-	while (got<most && * want> 0 && lane.head != 0)
+	while (got < most && *want != 0 && lane.head != 0)
 	{
 		const std::uint32_t index = from_ready(area, lane);
 		Slot &slot = area.slots[index];
@@ -169,8 +169,8 @@ take(const Hotlist &hotlist, RingRef reference, std::uint32_t most, std::uint64_
 			(void) drain_shard(hotlist, area, steps_per_hold, now, &news);
 	}
 
-	/* so many of a shard at a time that one turn may do */
-	const std::uint32_t share = (most + shards - 1) / shards;
+	/* so many of a shard at a time that one turn may do, if that is one hold */
+	const std::uint32_t share = most / shards < steps_per_hold ? (most + shards - 1) / shards : steps_per_hold;
 	const std::uint32_t from = ring->cursor.fetch_add(1, memory_order_relaxed);
 	std::uint32_t passed = 0;
 

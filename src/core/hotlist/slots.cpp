@@ -116,7 +116,8 @@ slots_reclaim(const Hotlist &hotlist, const Area &area, int *steps) noexcept
 {
 	Shard &shard = *area.shard;
 
-	for (int looked = 0; looked < steps_per_hold && shard.garbage.load(memory_order_relaxed) > 0; looked++, (*steps)++)
+	for (int looked = 0; looked < steps_to_reclaim && shard.garbage.load(memory_order_relaxed) > 0;
+		 looked++, (*steps)++)
 	{
 		if (shard.hand >= shard.high)
 			shard.hand = 1;
@@ -151,7 +152,7 @@ to_ready_in_front(const Area &area, Lane &lane, std::uint32_t slot, Micros since
 	std::uint32_t after = lane.head;
 
 	/* Those that were taken with it and came back first; so a few. */
-	for (int i = 0; i < steps_per_hold && after != 0 && area.slots[after].ready_since <= since; i++)
+	for (int i = 1; i < steps_per_hold && after != 0 && area.slots[after].ready_since <= since; i++)
 	{
 		before = after;
 		after = area.slots[after].next;

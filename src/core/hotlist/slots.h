@@ -10,6 +10,9 @@
 namespace queen::core::hotlist
 {
 
+/* Slots looked at for one to take back: half of a hold, so that the other half is left for what needs it. */
+inline constexpr int steps_to_reclaim = steps_per_hold / 2;
+
 /* A key of a slot, with its place in the hash. */
 struct SlotKey
 {
@@ -38,15 +41,15 @@ prefetch(const Area &area, const SlotKey &key) noexcept
 std::uint32_t slot_find(const Area &area, const SlotKey &key) noexcept;
 
 /*
- * A new slot in its chain, in no state yet, with the lane's next epoch; 0: the shard is full. Looks at no more than steps_per_hold
- * slots for one to take back, and adds what it looked at to steps.
+ * A new slot in its chain, in no state yet, with the lane's next epoch; 0: the shard is full. Looks at no more than
+ * steps_to_reclaim slots for one to take back, and adds what it looked at to steps.
  */
 std::uint32_t slot_make(const Hotlist &hotlist, const Area &area, Lane &lane, const SlotKey &key, int *steps) noexcept;
 
 /* Out of its chain, and free. It is in no list and no heap. */
 void slot_free(const Area &area, std::uint32_t slot) noexcept;
 
-/* Take back what belongs to forgotten rings: looks at steps_per_hold slots at most. False: there is nothing left. */
+/* Take back what belongs to forgotten rings: looks at steps_to_reclaim slots at most. False: there is nothing left. */
 bool slots_reclaim(const Hotlist &hotlist, const Area &area, int *steps) noexcept;
 
 /* Into a state, from none. In front: before all that are ready for less long. */
