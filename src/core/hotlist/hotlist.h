@@ -58,7 +58,7 @@ struct Hotlist
 struct PoolOptions
 {
 	std::uint32_t shards = 8;		  /* 1 to 64 */
-	std::uint32_t window_batch = 100; /* marked messages that end a window early */
+	std::uint32_t window_batch = 100; /* marked messages that end a window early, at least 1 */
 };
 
 /* The databases' oids, the partitions table's oid: what is made again has other keys. */

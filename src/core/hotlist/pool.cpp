@@ -31,8 +31,8 @@ up_to_line(std::uint64_t size) noexcept
 bool
 sensible(const LockCalls *locks, const PoolOptions *options) noexcept
 {
-	return options->shards >= 1 && options->shards <= max_shards && locks->size % 8 == 0 && locks->size > 0 &&
-		   locks->size <= 4096;
+	return options->shards >= 1 && options->shards <= max_shards && options->window_batch >= 1 &&
+		   locks->size % 8 == 0 && locks->size > 0 && locks->size <= 4096;
 }
 
 /* Give `next` bytes a place. */
