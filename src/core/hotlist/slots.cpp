@@ -151,8 +151,8 @@ to_ready_in_front(const Area &area, Lane &lane, std::uint32_t slot, Micros since
 	std::uint32_t before = 0;
 	std::uint32_t after = lane.head;
 
-	/* Those that were taken with it and came back first; so a few. */
-	for (int i = 1; i < steps_per_hold && after != 0 && area.slots[after].ready_since <= since; i++)
+	/* Those that were taken with it, were ready before and came back first; so a few. */
+	for (int i = 1; i < steps_per_hold && after != 0 && area.slots[after].ready_since < since; i++)
 	{
 		before = after;
 		after = area.slots[after].next;
