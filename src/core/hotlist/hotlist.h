@@ -93,7 +93,7 @@ struct Deferral
 	Micros window = 0;
 };
 
-/* Who holds a check-out: compared by the caller's Alive, else opaque. */
+/* Who holds a check-out: compared by the caller's Alive, else opaque. Alive is asked with a shard's lock held. */
 struct Owner
 {
 	std::uint32_t process;
