@@ -76,11 +76,12 @@ class HotlistTest : public ::testing::Test
 	/* Where the ring's only partition is. */
 	Place place();
 
+	/* the ring comes last: it is made with the others */
+	Micros now = 100 * second;
+	Told told;
 	TestPool pool;
 	hot::RingKey key = {{1, 2, 3}, 4};
 	hot::RingRef ring;
-	Micros now = 100 * second;
-	Told told;
 };
 
 } // namespace queen::test
