@@ -4,6 +4,7 @@
 #include "hotlist/journal.h"
 #include "hotlist/pool.h"
 #include "log/aborted.h"
+#include "log/changes.h"
 #include "log/flush.h"
 #include "log/tails.h"
 #include "server/relations.h"
@@ -23,6 +24,7 @@ _PG_init(void)
 	queen::tails_init();
 	queen::pool_init();
 	queen::aborted_init();
+	queen::changes_init();
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
 	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);

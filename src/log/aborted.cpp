@@ -61,7 +61,8 @@ struct Note
 	SubTransactionId sub;
 	int64 head;
 	int64 delivered_to; /* below head: none */
-	int32 written;
+	int32 counted;		/* of head so far, here */
+	int32 written;		/* of these into the cursor, by this claim */
 	bool reserved;
 };
 
@@ -69,6 +70,7 @@ constexpr uint32 kept_notes = 64;
 constinit Note *notes = nullptr;
 constinit uint32 room = 0;
 constinit uint32 count = 0;
+constinit uint32 burials = 0; /* among the notes */
 
 void
 lay_out(void *memory)
@@ -147,43 +149,34 @@ give_up_place(Place *place)
 		*place = {};
 }
 
-/* Is it the first delivery of its cursor among the notes from one on? The others of the same end add to it. */
 bool
-is_first(uint32 from, uint32 note)
+is_burial(const Note *note)
 {
-	for (uint32 i = from; i < note; i++)
-		if (notes[i].delivered_to >= notes[i].head && is_same(&notes[i].key, &notes[note].key))
-			return false;
-	return true;
+	return note->delivered_to < note->head;
 }
 
-/* What is beyond that many deliveries of one transaction is not looked through for others of its cursor. */
-constexpr uint32 most_compared = 1000;
-
+/* A delivery back to its head: notes are rolled back the newest first, so that the place ends at the head of the oldest. */
 void
-roll_back(uint32 from, uint32 index)
+roll_back(const Note *note)
 {
-	const Note *note = &notes[index];
-	const bool delivered = note->delivered_to >= note->head;
-	const bool first = index - from > most_compared || is_first(from, index);
+	const bool delivered = !is_burial(note);
 	Set *set = set_of(&note->key);
 	Place *place;
 
 	SpinLockAcquire(&set->lock);
 	place = note->reserved ? place_of(set, &note->key) : nullptr;
-	if (place != nullptr && delivered)
-	{
-		if (first && (place->aborted == 0 || place->head != note->head))
-		{
-			place->head = note->head;
-			place->aborted = 0;
-		}
-		if (first && place->aborted < PG_INT32_MAX)
-			place->aborted++;
-		place->delivered_to = Max(place->delivered_to, note->delivered_to);
-	}
 	if (place != nullptr)
+	{
+		/* a savepoint behind it may have counted another head, a seek forgotten this one */
+		if (place->head != note->head || place->aborted < note->counted)
+			place->aborted = note->counted;
+		place->head = note->head;
+		if (delivered && place->aborted < PG_INT32_MAX)
+			place->aborted++;
+		if (delivered)
+			place->delivered_to = Max(place->delivered_to, note->delivered_to);
 		give_up_place(place);
+	}
 	SpinLockRelease(&set->lock);
 	if (delivered && place == nullptr)
 		table->lost.fetch_add(1, std::memory_order_relaxed);
@@ -212,14 +205,14 @@ settle(const Note *note)
 void
 ended(bool committed)
 {
-	for (uint32 i = 0; i < count; i++)
+	while (count > 0)
 	{
 		if (committed)
-			settle(&notes[i]);
+			settle(&notes[--count]);
 		else
-			roll_back(0, i);
+			roll_back(&notes[--count]);
 	}
-	count = 0;
+	burials = 0;
 	if (room > kept_notes)
 	{
 		pfree(notes);
@@ -238,13 +231,13 @@ sub_committed(SubTransactionId self, SubTransactionId parent)
 void
 sub_aborted(SubTransactionId self)
 {
-	uint32 first = count;
+	while (count > 0 && notes[count - 1].sub == self)
+	{
+		const Note *note = &notes[--count];
 
-	while (first > 0 && notes[first - 1].sub == self)
-		first--;
-	for (uint32 i = first; i < count; i++)
-		roll_back(first, i);
-	count = first;
+		burials -= is_burial(note);
+		roll_back(note);
+	}
 }
 
 void
@@ -258,6 +251,16 @@ forget_database(Oid database)
 				place = {};
 		SpinLockRelease(&table->sets[i].lock);
 	}
+}
+
+/* This transaction's last claim of the cursor, or null. */
+const Note *
+last_note(const Key *key)
+{
+	for (uint32 i = count; i > 0; i--)
+		if (is_same(&notes[i - 1].key, key))
+			return &notes[i - 1];
+	return nullptr;
 }
 
 Key
@@ -280,11 +283,12 @@ aborted_init()
 }
 
 int32
-aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, Cursor *cursor)
+aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, bool own, Cursor *cursor)
 {
 	const Key key = key_of(tables, partition_id, group_id);
-	const Place *place;
 	const int32 deliveries = cursor_deliveries(cursor, head);
+	const Note *last;
+	const Place *place;
 	int64 delivered_to = -1;
 	int32 aborted = 0;
 	Set *set;
@@ -300,6 +304,9 @@ aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, Cursor *
 		delivered_to = place->delivered_to;
 	}
 	SpinLockRelease(&set->lock);
+	last = own && aborted > 0 ? last_note(&key) : nullptr;
+	if (last != nullptr && last->head == head)
+		aborted = Max(aborted - last->counted, 0);
 	if (aborted > 0)
 	{
 		cursor->delivered_to = Max(cursor->delivered_to, delivered_to);
@@ -310,10 +317,20 @@ aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, Cursor *
 	return aborted;
 }
 
+bool
+aborted_buried(Oid tables, int64 partition_id, int64 group_id)
+{
+	const Key key = key_of(tables, partition_id, group_id);
+	const Note *last = burials > 0 ? last_note(&key) : nullptr;
+
+	return last != nullptr && is_burial(last);
+}
+
 void
 aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 delivered_to, int32 written)
 {
 	const Key key = key_of(tables, partition_id, group_id);
+	int32 counted = written;
 	Set *set;
 	Place *place;
 
@@ -333,9 +350,14 @@ aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 d
 	SpinLockAcquire(&set->lock);
 	place = get_place(set, &key);
 	if (place != nullptr)
+	{
 		place->reserved++;
+		if (place->head == head)
+			counted = Max(counted, place->aborted);
+	}
 	SpinLockRelease(&set->lock);
-	notes[count++] = {key, GetCurrentSubTransactionId(), head, delivered_to, written, place != nullptr};
+	notes[count] = {key, GetCurrentSubTransactionId(), head, delivered_to, counted, written, place != nullptr};
+	burials += is_burial(&notes[count++]);
 }
 
 void

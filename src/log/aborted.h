@@ -22,9 +22,16 @@ void aborted_init();
 
 /*
  * Add what aborted to a cursor that was read, for its head, the first message that is not completed. Returns how many deliveries of
- * the head that were. The caller holds no lock yet: whoever has the row's lock afterwards is sure of it.
+ * the head that were. own: this transaction wrote the cursor, and what it has added before is not added again. The caller holds no
+ * lock yet: what is counted after this look is for the next claim.
  */
-int32 aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, Cursor *cursor);
+int32 aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, bool own, Cursor *cursor);
+
+/*
+ * Has this transaction's last claim of the cursor buried a message by what is counted here? What it delivered behind that would take the
+ * burial along if it fails, time and again, and nothing would end.
+ */
+bool aborted_buried(Oid tables, int64 partition_id, int64 group_id);
 
 /*
  * This transaction has written into the cursor what aborted_add returned. delivered_to: the last message that it delivered from head

@@ -98,6 +98,9 @@ look_at_cursor(Claim *claim, Snapshot snapshot)
 	}
 	cursor_read(&claim->tables->cursors, &claim->cursor);
 	claim->candidate->own = row_is_own(claim->tables->cursors.scan.slot);
+	if (claim->candidate->own && aborted_buried(RelationGetRelid(claim->tables->segments.table),
+												claim->candidate->partition_id, claim->request->group->group_id))
+		return give_up(claim, Verdict::none);
 	now = GetCurrentTimestamp();
 	if (claim->cursor.leased && claim->cursor.lease_until > now)
 		return not_before(claim, Verdict::leased, claim->cursor.lease_until);
@@ -156,7 +159,7 @@ look_at_log(Claim *claim)
 			}
 			claim->head = Max(claim->reader.base, claim->cursor.committed + 1);
 			claim->aborted = aborted_add(RelationGetRelid(claim->tables->segments.table), candidate->partition_id,
-										 claim->request->group->group_id, claim->head, &claim->cursor);
+										 claim->request->group->group_id, claim->head, candidate->own, &claim->cursor);
 			claim->deliveries = cursor_deliveries(&claim->cursor, claim->head);
 			if (claim->deliveries == 0 || claim->first_of_call)
 				return Look::take;

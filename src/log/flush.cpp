@@ -290,9 +290,9 @@ prepare()
 void
 ended(bool committed)
 {
-	(void) committed;
+	/* a PREPARE that failed tells for nothing */
+	pushed_partitions_tell(committed || being_prepared);
 	being_prepared = false;
-	pushed_partitions_tell();
 	push_buffer_forget();
 	segment_builder_forget();
 	forget_push_locks();

@@ -1,12 +1,13 @@
 /*
  * pushed_partitions.cpp: to which partitions this transaction has appended segments. See pushed_partitions.h.
  *
- * pushed_partitions_reserve raises for memory, nothing else does. pushed_partitions_tell takes LWLocks of the hot-list's pool, for a bounded
- * number of steps each. Runs in backends.
+ * pushed_partitions_reserve raises for memory, nothing else does. pushed_partitions_tell takes LWLocks of the hot-list's pool and of the change
+ * feed, for a bounded number of steps each. Runs in backends.
  */
 #include "log/pushed_partitions.h"
 
 #include "hotlist/pool.h"
+#include "log/changes.h"
 
 namespace queen
 {
@@ -23,7 +24,7 @@ struct Run
 	int64 queue_id;
 	uint32 first; /* of the marks */
 	uint32 count;
-	bool more; /* than there was room for: its rings owe a walk */
+	bool more; /* than there was room for: its rings owe a walk, and it is named as a whole */
 };
 
 /* From here on a queue's rings owe a walk: a commit must not hold its locks for ever. */
@@ -62,12 +63,51 @@ shrink(T **array, uint32 *room)
 	}
 }
 
+/* Is there anybody to tell? */
+bool
+told()
+{
+	return hotlist_there() || changes_are_shared();
+}
+
+void
+tell_hotlist(const Run *run, hot::Micros now)
+{
+	const hot::QueueKey key = hotlist_queue_key(run->tables, run->queue_id);
+
+	if (run->count > 0)
+		(void) hot::mark(hotlist(), key, {marks + run->first, run->count}, now, hotlist_listener());
+	if (run->more)
+		hot::owe_queue(hotlist(), key, hotlist_listener());
+}
+
+void
+tell_feed(const Run *run)
+{
+	constexpr uint32 at_once = 128;
+	core::Change changes[at_once];
+	uint32 count = 0;
+
+	for (uint32 i = 0; i < run->count; i++)
+	{
+		changes[count++] = {MyDatabaseId, run->tables, run->queue_id, marks[run->first + i].partition_id};
+		if (count == at_once)
+		{
+			changes_append(changes, count);
+			count = 0;
+		}
+	}
+	if (run->more)
+		changes[count++] = {MyDatabaseId, run->tables, run->queue_id, 0};
+	changes_append(changes, count);
+}
+
 } // namespace
 
 void
 pushed_partitions_reserve()
 {
-	if (!hotlist_there())
+	if (!told())
 		return;
 	make_room(&marks, &mark_room, mark_count);
 	make_room(&runs, &run_room, run_count);
@@ -78,7 +118,7 @@ pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 me
 {
 	Run *run = run_count > 0 ? &runs[run_count - 1] : nullptr;
 
-	if (!hotlist_there())
+	if (!told())
 		return;
 	if (run == nullptr || run->queue_id != queue_id || run->tables != tables)
 	{
@@ -98,19 +138,16 @@ pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 me
 }
 
 void
-pushed_partitions_tell()
+pushed_partitions_tell(bool stays)
 {
 	const hot::Micros now = run_count > 0 ? hotlist_now() : 0;
 
 	for (uint32 i = 0; i < run_count; i++)
 	{
-		const Run *run = &runs[i];
-		const hot::QueueKey key = hotlist_queue_key(run->tables, run->queue_id);
-
-		if (run->count > 0)
-			(void) hot::mark(hotlist(), key, {marks + run->first, run->count}, now, hotlist_listener());
-		if (run->more)
-			hot::owe_queue(hotlist(), key, hotlist_listener());
+		if (hotlist_there())
+			tell_hotlist(&runs[i], now);
+		if (stays && changes_are_shared())
+			tell_feed(&runs[i]);
 	}
 	mark_count = 0;
 	run_count = 0;

@@ -17,9 +17,9 @@ void pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint
 
 /*
  * The transaction has ended, or is prepared: tell whoever keeps candidates in memory, and forget. Also of what was rolled back: who waits behind
- * it goes on. Never raises or allocates.
+ * it goes on. stays: it is committed or prepared; then the change feed is told too. Never raises or allocates.
  */
-void pushed_partitions_tell();
+void pushed_partitions_tell(bool stays);
 
 } // namespace queen
 

@@ -45,6 +45,25 @@ is($sql->('BEGIN; SAVEPOINT a; ' . $pop->('points') . '; ROLLBACK TO a; SAVEPOIN
 is($taken->('points'), '0/3', 'and one that was released with its transaction');
 is($taken->('points'), '1/2', 'and the message behind it was delivered before');
 
+# what was counted of a message stays when a later one fails in a savepoint, and then all of it
+$fill->('later');
+my $later = sub { return $sql->('BEGIN; ' . $pop->('later', args => 'auto_ack => true, max_messages => 1') =~ s/max_messages => 4, //r . '; SAVEPOINT a; ' . $pop->('later') . '; ROLLBACK TO a; ROLLBACK') =~ s/\n/, /r };
+is(join('; ', map { $later->() } 1 .. 3), '0/1, 1/1 2/1 3/1 4/1; 0/2, 1/2; 0/3, 1/2', 'a later message fails in a savepoint');
+$later->() for 4 .. 5;
+is($taken->('later') . $dead->('later'), '0/5', 'and then all of it: the first is dead in the end');
+
+# a seek that is rolled back leaves what was counted
+$fill->('sought');
+$aborted->('sought');
+$sql->('BEGIN; ' . $pop->('sought') . "; SELECT queen.seek('sought', 'default', 0); ROLLBACK");
+is($taken->('sought'), '0/3', 'a seek that was rolled back');
+
+# what a claim has written is not added by the next one of the same transaction
+$fill->('again');
+$aborted->('again') for 1 .. 2;
+$sql->("BEGIN; CREATE TEMP TABLE t ON COMMIT DROP AS SELECT * FROM queen.pop('again'); SELECT queen.nack(lease, delay => '0') FROM t; CREATE TABLE again AS SELECT * FROM queen.pop('again'); COMMIT");
+is($sql->('SELECT msg_offset, attempt FROM again'), '0|4', 'two deliveries in a transaction after two that rolled back');
+
 # several deliveries of one partition in one transaction are one each
 $fill->('twice');
 is($sql->('BEGIN; ' . $pop->('twice') . '; ' . $pop->('twice') . '; ROLLBACK'), "0/1 1/1 2/1 3/1\n4/1 5/1", 'a transaction that goes on in a partition');
@@ -56,6 +75,13 @@ $fill->('few', '{"max_deliveries": 1}');
 $aborted->('few');
 is($aborted->('few') . $dead->('few'), '', 'a burial that is rolled back');
 is($taken->('few') . $dead->('few'), '0/1', 'is done by the next, once');
+$fill->('behind', '{"max_deliveries": 2}');
+my $behind = sub { return $sql->('BEGIN; ' . $pop->('behind') . '; ' . $pop->('behind') . "; $_[0]") =~ s/\n/, /r };
+is($behind->('ROLLBACK'), '0/1 1/1 2/1 3/1, 4/1 5/1', 'a transaction that takes again and again');
+is($behind->('ROLLBACK'), '0/2, 1/2', 'and rolls back');
+is($behind->('ROLLBACK'), ', ', 'takes nothing behind a message that it has buried');
+is($behind->('COMMIT') . $dead->('behind'), ', 0/2', 'and so the burial is not taken along when what lies behind fails, too');
+is($behind->('ROLLBACK'), '1/2, 2/2', 'the next goes on');
 $fill->('moved');
 $aborted->('moved');
 $sql->("SELECT queen.seek('moved', 'default', 0)");

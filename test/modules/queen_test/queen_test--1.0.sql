@@ -24,6 +24,10 @@ CREATE FUNCTION queen_test_dropped_step(INOUT dropped_id bigint, INOUT next_part
 COMMENT ON FUNCTION queen_test_dropped_step(bigint, bigint) IS
 'A piece of cleaning up what was dropped, from where a pass stands; answers where it stands then, nulls when there is nothing to do now.';
 
+CREATE FUNCTION queen_test_changes(INOUT "position" bigint, OUT overrun boolean, OUT queue_id bigint, OUT partition_id bigint) RETURNS SETOF record LANGUAGE C VOLATILE AS '$libdir/queen', 'queen_changes';
+COMMENT ON FUNCTION queen_test_changes(bigint) IS
+'A step of reading the change feed from a position: each row has the position behind the step; one without ids when there is nothing. A null position answers where a reader begins.';
+
 CREATE FUNCTION queen_test_retired_groups_step() RETURNS boolean LANGUAGE C VOLATILE AS '$libdir/queen', 'queen_retired_groups_step';
 COMMENT ON FUNCTION queen_test_retired_groups_step() IS
 'Delete cursors of a group that was unsubscribed, in up to 1,000 partitions; false when there is nothing to do now.';

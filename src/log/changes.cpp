@@ -1,0 +1,148 @@
+/*
+ * changes.cpp: which partitions have been pushed to. See changes.h.
+ *
+ * Raises at the server's start only, but for the function of the tests. Locks: one LWLock, for as many steps as most_held and
+ * feed_most_looked_at say. Laid out in the postmaster; runs in backends.
+ */
+#include "log/changes.h"
+
+#include "server/errors.h"
+#include "server/relations.h"
+#include "server/shared_memory.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* What lies before the feed. */
+struct Head
+{
+	LWLockPadded lock;
+	int tranche;
+};
+
+/* 1.6 MB: who reads once a second keeps up with 65,536 changes a second */
+constexpr uint32 capacity = 65536;
+constexpr uint32 most_held = 256;
+
+constinit Head *head = nullptr;
+
+core::Feed *
+feed_of(Head *h)
+{
+	return (core::Feed *) ((char *) h + MAXALIGN(sizeof(Head)));
+}
+
+void
+lay_out(void *memory)
+{
+	Head *h = (Head *) CACHELINEALIGN(memory);
+
+	h->tranche = LWLockNewTrancheId();
+	LWLockInitialize(&h->lock.lock, h->tranche);
+	(void) core::feed_lay_out(feed_of(h), capacity);
+}
+
+void
+attach(void *memory)
+{
+	head = (Head *) CACHELINEALIGN(memory);
+	LWLockRegisterTranche(head->tranche, "queen_changes");
+}
+
+} // namespace
+
+void
+changes_init()
+{
+	static constinit SharedPart part = {"queen changes", 0, lay_out, attach, nullptr};
+
+	part.size = PG_CACHE_LINE_SIZE + MAXALIGN(sizeof(Head)) + core::feed_size(capacity);
+	shared_memory_join(&part);
+}
+
+bool
+changes_are_shared()
+{
+	return head != nullptr;
+}
+
+void
+changes_append(const core::Change *changes, uint32 count)
+{
+	while (count > 0)
+	{
+		const uint32 some = Min(count, most_held);
+
+		LWLockAcquire(&head->lock.lock, LW_EXCLUSIVE);
+		core::feed_append(*feed_of(head), {changes, some});
+		LWLockRelease(&head->lock.lock);
+		changes += some;
+		count -= some;
+	}
+}
+
+uint64
+changes_end()
+{
+	return core::feed_end(*feed_of(head));
+}
+
+bool
+changes_read(Oid tables, uint64 *position, core::Change *out, uint32 room, uint32 *count)
+{
+	core::FeedRead read = {};
+
+	if (*position != changes_end())
+	{
+		LWLockAcquire(&head->lock.lock, LW_SHARED);
+		read = core::feed_read(*feed_of(head), MyDatabaseId, tables, *position, {out, room});
+		LWLockRelease(&head->lock.lock);
+	}
+	*count = read.count;
+	return !read.overrun;
+}
+
+QUEEN_FUNCTION(queen_changes)
+
+/*
+ * queen_test_changes("position", "most") returns setof record: what comes behind a position, in a step; null: where a reader begins. One
+ * row says at least how far it came.
+ */
+Datum
+queen_changes(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+	core::Change out[1000];
+	uint64 position;
+	uint32 count = 0;
+	bool whole = true;
+
+	if (!changes_are_shared())
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("queen is not preloaded")));
+	if (PG_ARGISNULL(0))
+		position = changes_end();
+	else
+	{
+		position = (uint64) PG_GETARG_INT64(0);
+		whole = changes_read(own_tables(), &position, out, lengthof(out), &count);
+	}
+	InitMaterializedSRF(fcinfo, 0);
+	for (uint32 i = 0; i < Max(count, 1); i++)
+	{
+		Datum values[] = {Int64GetDatum((int64) position), BoolGetDatum(!whole), 0, 0};
+		bool nulls[] = {false, false, count == 0, count == 0};
+
+		if (count > 0)
+		{
+			values[2] = Int64GetDatum(out[i].queue_id);
+			values[3] = Int64GetDatum(out[i].partition_id);
+		}
+		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+} // namespace queen
