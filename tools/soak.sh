@@ -7,6 +7,8 @@
 #   CHECK_EVERY=10 seconds between two looks at all that must be true meanwhile
 #   PUSH_PAUSE=0.02   seconds that a pusher waits between transactions
 #   PRELOAD=queen_test  without queen: nothing in shared memory   (default: both, so that queen flushes first)
+#   HOTLIST=mixed  on: all sessions use the hot-list; off: none; mixed: a third of them does not
+#   SMALL_POOL=1   1 MB for it, which a queue of 20,000 pending partitions fills
 #   FSYNC=off      on: as in production. A killed process keeps what the system has in its cache either way.
 . "$(dirname "$0")/env.sh"
 cd "$TOP"
@@ -21,4 +23,7 @@ exec tools/with_server.sh \
 	-c autovacuum_naptime=1s \
 	-c deadlock_timeout=200ms \
 	-c queen.push_buffer_size=64kB \
+	-c queen.hotlist_reseed_interval=1s \
+	-c queen.hotlist_idle_sweep_interval=5s \
+	${SMALL_POOL:+-c queen.hotlist_size=1MB} \
 	/usr/bin/python3 test/soak/soak.py

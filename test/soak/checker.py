@@ -20,6 +20,7 @@ LONGEST_UNSEEN = 15.0  # seconds that a committed message may be behind a push t
 # what is not surely in the log
 DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
 KEPT = f"NOT {DROPPABLE} AND NOT (queue = ANY (ARRAY[{', '.join(repr(name) for name in FOLLOWED)}]))"
+HOTLIST = {"marks": "marks", "candidates": "takes", "cleared": "clears", "conflicts": "epoch_conflicts", "walks": "reseeds"}  # of rings since the last crash
 EXPIRED = "log_start = 9223372036854775807"
 
 
@@ -34,6 +35,8 @@ STRUCTURE = {
     "names are unique, no segment is an orphan": invariant("names"),
     "one live state row for each cursor, in its era": invariant("cursors"),
 }
+# Of rings since the last crash; the server's log knows of all.
+STRUCTURE["no walk finds what the hot-list has lost"] = "SELECT coalesce(sum(reseed_repairs), 0) FROM queen.pg_stat_queen_hotlist"
 STRUCTURE["a dead letter is redriven or purged once"] = """
     SELECT (SELECT coalesce(sum(answer), 0) FROM soak.redrives) - (SELECT count(DISTINCT dead_id) FROM soak.letters l
         WHERE NOT EXISTS (SELECT FROM queen.dead_letters d WHERE d.dead_id = l.dead_id))"""
@@ -47,6 +50,7 @@ REST = {
     "nothing is paused": "SELECT (SELECT count(*) FROM queen.queues WHERE paused) + (SELECT count(*) FROM queen.log_groups WHERE paused)",
     "no dropped log is left": "SELECT count(*) FROM queen.log_dropped WHERE partition_id IS NULL",
     "no temporary file is left": "SELECT count(*) FROM pg_ls_tmpdir()",
+    "nothing is checked out of the hot-list": "SELECT coalesce(sum(checked_out), 0) FROM queen.pg_stat_queen_hotlist",
     "no partition lock is left": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
 }
 
@@ -349,4 +353,6 @@ class Checker:
             "pauses": sum(len(p.begins) for p in self.pauses.values()),
             "groups left": len({(queue, grp) for (queue, grp, _), c in self.cursors.items() if c.left}),
             **self.counts,
+            **dict(zip(HOTLIST, self.rows(f"SELECT {', '.join(f'coalesce(sum({column}), 0)::bigint' for column in HOTLIST.values())} FROM queen.pg_stat_queen_hotlist")[0])),
+            "not fitting": self.rows("SELECT coalesce(sum(refused_candidates), 0)::bigint FROM queen.pg_stat_queen_hotlist_pool")[0][0],
         }

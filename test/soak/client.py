@@ -17,7 +17,9 @@ SERIALIZATION = {"40001"}
 LEASE_LOST = {"QN001"}
 BIRTH = {"0A000"}  # in a transaction that is prepared
 DUPLICATE = {"23505"}  # of a dedup_key
+GONE = {"42704"}  # a queue or a group, meanwhile
 FAULT = {"P0001"}  # queen_test_fail_at_commit
+WITHOUT_HOTLIST = "-c queen.hotlist=off"  # options of a connection
 
 
 class Stop:
@@ -55,6 +57,7 @@ class Actor:
         self.index = index
         self.rng = random.Random(f"{settings.seed}/{self.role}/{index}/{number}")
         self.name = f"soak-{'' if self.victim else 'quiet-'}{self.role}"
+        self.options = WITHOUT_HOTLIST if settings.hotlist == "off" or settings.hotlist == "mixed" and number % 3 == 0 else ""
         self.transactions = 0
         self.conn = None
         self.cursor = None
@@ -70,7 +73,7 @@ class Actor:
     def connect(self):
         while not self.settings.stop.is_set():
             try:
-                self.conn = psycopg2.connect(application_name=self.name)
+                self.conn = psycopg2.connect(application_name=self.name, options=self.options)
                 self.conn.autocommit = True
                 self.cursor = self.conn.cursor()
                 self.connected()

@@ -1,6 +1,8 @@
 """Those who get in the way of the others."""
 
-from client import Actor
+import psycopg2
+
+from client import GONE, Actor
 
 
 class Keeper(Actor):
@@ -14,6 +16,45 @@ class Keeper(Actor):
     def step(self):
         self.do("CALL queen.maintain()")
         self.pause(0.1)
+
+
+class Walker(Actor):
+    """Walks for the hot-list, so that what it has lost is found while it is lost. What is between its commit and its mark is not."""
+
+    role = "walker"
+
+    def connected(self):
+        self.there = bool(self.rows("SELECT FROM queen.pg_stat_queen_hotlist_pool"))
+
+    def step(self):
+        if not self.there:
+            self.pause(1)
+            return
+        for queue, group in self.rows("SELECT q.name, g.name FROM queen.queues q JOIN queen.log_groups g USING (queue_id) ORDER BY random() LIMIT 5"):
+            try:
+                self.do("SELECT queen.hotlist_reseed(%s, %s)", queue, group)
+            except psycopg2.Error as error:
+                self.ended(error, GONE, "walk")
+                return
+        self.pause(0.05)
+
+
+class Ballast(Actor):
+    """Keeps the hot-list full: a queue of more pending partitions than a small pool holds, whose ring is in use."""
+
+    role = "ballast"
+    victim = False
+    partitions = 20000
+
+    def connected(self):
+        # a crash may come in between
+        self.do("SELECT queen.create_queue('ballast'); SELECT queen.subscribe('ballast', 'ballast')")
+        if not self.rows("SELECT FROM queen.peek('ballast', 'p1')"):
+            self.do("SELECT count(queen.push('ballast', '1', 'p' || n)) FROM generate_series(1, %s) n", self.partitions)
+
+    def step(self):
+        self.do("SELECT queen.release(lease) FROM queen.pop('ballast', 'ballast')")
+        self.pause(0.02)
 
 
 class Maintenance(Actor):

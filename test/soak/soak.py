@@ -20,9 +20,9 @@ import psycopg2
 import server
 from admins import ARE_PAUSED, Configurer, Dropper, Pauser, Redriver
 from checker import REST, STRUCTURE, Checker
-from client import Stop
+from client import WITHOUT_HOTLIST, Stop
 from consumers import DELIVERED, AckConsumer, AutoConsumer, Latecomer, LossyConsumer, NackConsumer, SeekConsumer, Seeker, Steady
-from disturbers import Interrupter, Keeper, Maintenance, Snapshot
+from disturbers import Ballast, Interrupter, Keeper, Maintenance, Snapshot, Walker
 from model import INVARIANTS, Cursor, Violation
 from pushers import KeyedPusher, Preparer, Pusher
 from queues import FOLLOWED, QUEUES
@@ -31,7 +31,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 EVIDENCE = os.path.join(server.TOP, "build/soak")
 ACTORS = multiprocessing.get_context("fork")
 BAD_LOG = re.compile(r"PANIC|terminated by signal (?:6|11)\b|TRAP:|ERROR: .*(?:unexpected|could not read|duplicate key|attempted to (?:update|delete|lock) "
-                     r"invisible|tuple concurrently|invalid memory|deadlock detected|corrupt)|WARNING: .*(?:leak|snapshot|still active|you don't own)")
+                     r"invisible|tuple concurrently|invalid memory|deadlock detected|corrupt)|the hot-list had lost|WARNING: .*(?:leak|snapshot|still active|you don't own)")
 
 
 # Every actor of the soak and how many of it there are.
@@ -52,6 +52,7 @@ CAST = (
     (Redriver, 2),
     (Dropper, 1),
     (Keeper, 2),
+    (Walker, 1),
     (Maintenance, 1),
     (Snapshot, 1),
     (Interrupter, 1),
@@ -65,6 +66,8 @@ class Settings:
     kill_every: float
     check_every: float
     push_pause: float
+    hotlist: str  # do consumers use it: mixed, on, off
+    small_pool: bool  # and is it full?
     client_logs: str
     stop: Stop
 
@@ -80,7 +83,7 @@ class Company:
         self.settings = settings
         self.rng = rng
         self.numbers = 0  # of sessions, never used again
-        self.places = [[kind, index, None] for kind, count in CAST for index in range(count)]
+        self.places = [[kind, index, None] for kind, count in (*CAST, *([(Ballast, 1)] if settings.small_pool else [])) for index in range(count)]
         self.killed = 0
 
     def fill(self):
@@ -228,13 +231,33 @@ def commit_prepared():
                 raise
 
 
-def drain():
+# Rings that owe nothing, and hold fewer partitions than have a lag.
+LACKING = """
+    SELECT queue, consumer_group, n, ready + parked + checked_out
+    FROM queen.pg_stat_queen_hotlist h, LATERAL (SELECT count(*) AS n FROM queen.lag(h.queue, h.consumer_group) WHERE lag > 0) l
+    WHERE owes IN ('nothing', 'floor') AND n > ready + parked + checked_out"""
+
+
+def leave_hotlist_alone(settings: Settings):
+    """From now on no walk finds what it has lost: what it does not know is not drained."""
+    if settings.small_pool:
+        sql("SELECT queen.drop_queue('ballast')")
+    for queue, group, pending, held in sql(LACKING):
+        raise Violation("hot-list", f"group {group} of {queue} has {pending} pending partitions, its ring holds {held} and owes nothing")
+    sql("ALTER SYSTEM SET queen.hotlist_reseed_interval = 0")
+    sql("SELECT pg_reload_conf()")
+    while sql("SHOW queen.hotlist_reseed_interval") != [("0",)]:
+        time.sleep(0.01)
+
+
+def drain(settings: Settings):
     """Whatever is prepared commits; what is paused goes on; what is left is consumed."""
     while sql("SELECT FROM pg_prepared_xacts"):
         commit_prepared()
+    leave_hotlist_alone(settings)
     for queue, group in sql(ARE_PAUSED):
         sql("INSERT INTO soak.pauses VALUES (%s, %s, false); SELECT queen.resume(%s, %s)", queue, group, queue, group)
-    conn = psycopg2.connect(application_name="soak-quiet-drain")
+    conn = psycopg2.connect(application_name="soak-quiet-drain", options=WITHOUT_HOTLIST if settings.hotlist == "off" else "")
     conn.autocommit = True
     with conn.cursor() as cursor:
         groups = sql("SELECT q.name, g.name FROM queen.queues q JOIN queen.log_groups g USING (queue_id)")
@@ -300,6 +323,10 @@ def check_load(settings: Settings, figures: dict):
     for what, rate in NEEDED.items():
         if figures[what] < rate * settings.seconds:
             raise Violation("load", f"only {figures[what]} {what} in {settings.seconds:.0f} s")
+    if settings.hotlist != "off" and not Cursor.exact and 0 in (figures["marks"], figures["candidates"], figures["cleared"], figures["walks"]):
+        raise Violation("load", "the hot-list was not used")
+    if settings.small_pool and figures["not fitting"] == 0:
+        raise Violation("load", "the hot-list was never full")
     if figures["crashes"] < settings.least_crashes:
         raise Violation("load", f"only {figures['crashes']} crashes of the server")
 
@@ -323,18 +350,20 @@ def main() -> int:
         kill_every=float(os.environ.get("KILL_EVERY") or min(60, seconds / 4)),
         check_every=float(os.environ.get("CHECK_EVERY") or min(10, max(2, seconds / 20))),
         push_pause=float(os.environ.get("PUSH_PAUSE") or 0.02),
+        hotlist=os.environ.get("HOTLIST") or "mixed",
+        small_pool=bool(os.environ.get("SMALL_POOL")),
         client_logs=os.path.join(EVIDENCE, "clients"),
         stop=Stop())
     shutil.rmtree(EVIDENCE, ignore_errors=True)
     os.makedirs(settings.client_logs)
-    again = f"SEED={settings.seed} SECONDS={seconds:g} KILL_EVERY={settings.kill_every:g} make soak"
+    again = f"{'SMALL_POOL=1 ' if settings.small_pool else ''}HOTLIST={settings.hotlist} SEED={settings.seed} SECONDS={seconds:g} KILL_EVERY={settings.kill_every:g} make soak"
     print(f"soak: {again}", flush=True)
     set_up()
     begin = time.monotonic()
     try:
         counts = run_load(settings, random.Random(f"{settings.seed}/company"))
         server.wait_until_up()
-        drain()
+        drain(settings)
         figures = check_at_rest(settings) | counts
         check_load(settings, figures)
     except Violation as violation:
