@@ -6,6 +6,8 @@
  */
 #include "hotlist/journal.h"
 
+#include "server/kept_array.h"
+
 namespace queen
 {
 
@@ -44,29 +46,9 @@ constexpr uint32 many_notes = 10000;
 constexpr uint32 most_notes = many_notes + 1000;
 constexpr uint32 kept_notes = 256; /* room that stays between transactions */
 
-constinit Note *notes = nullptr;
-constinit uint32 room = 0;
-constinit uint32 count = 0;
+constinit KeptArray<Note, kept_notes> notes = {};
 constinit uint32 compact_at = kept_notes;
 constinit bool changed = false;
-
-/* Room for more notes; raises. */
-void
-reserve(uint32 more)
-{
-	if (count + more > room)
-	{
-		uint32 wanted = Max(kept_notes, room);
-
-		while (wanted < count + more)
-			wanted *= 2;
-		if (notes == nullptr)
-			notes = (Note *) MemoryContextAlloc(TopMemoryContext, sizeof(Note) * wanted);
-		else
-			notes = (Note *) repalloc(notes, sizeof(Note) * wanted);
-		room = wanted;
-	}
-}
 
 /* Drop what is settled; no number of a note may be held. */
 void
@@ -74,10 +56,10 @@ compact()
 {
 	uint32 left = 0;
 
-	for (uint32 i = 0; i < count; i++)
-		if (notes[i].kind != Kind::nothing)
-			notes[left++] = notes[i];
-	count = left;
+	for (uint32 i = 0; i < notes.count; i++)
+		if (notes.items[i].kind != Kind::nothing)
+			notes.items[left++] = notes.items[i];
+	notes.count = left;
 	compact_at = Max(kept_notes, left * 2);
 }
 
@@ -86,8 +68,8 @@ add(Kind kind, const hot::RingKey &key)
 {
 	Note *note;
 
-	reserve(1);
-	note = &notes[count++];
+	kept_array_reserve(&notes, 1);
+	note = &notes.items[notes.count++];
 	*note = {};
 	note->kind = kind;
 	note->sub = GetCurrentSubTransactionId();
@@ -101,11 +83,11 @@ owe(Kind kind, const hot::RingKey &key)
 {
 	constexpr uint32 look_back = 16;
 
-	if (count >= most_notes)
+	if (notes.count >= most_notes)
 		kind = Kind::owe_all;
-	for (uint32 i = 0; i < look_back && i < count; i++)
+	for (uint32 i = 0; i < look_back && i < notes.count; i++)
 	{
-		const Note *note = &notes[count - 1 - i];
+		const Note *note = &notes.items[notes.count - 1 - i];
 
 		if (note->kind == kind && note->sub == GetCurrentSubTransactionId() &&
 			(note->key == key || (kind == Kind::owe_all && note->key.queue.tables == key.queue.tables)))
@@ -117,9 +99,9 @@ owe(Kind kind, const hot::RingKey &key)
 void
 note_partition(Kind kind, const hot::RingKey &key, int64 partition_id, uint64 lease_number = 0)
 {
-	if (count >= many_notes && kind == Kind::pending)
+	if (notes.count >= many_notes && kind == Kind::pending)
 		owe(Kind::owe_group, key);
-	else if (count < many_notes)
+	else if (notes.count < many_notes)
 	{
 		Note *note = add(kind, key);
 
@@ -203,41 +185,33 @@ play_aborted(const Note *note, hot::Micros now)
 void
 ended(bool committed)
 {
-	const hot::Micros now = count > 0 ? hotlist_now() : 0;
+	const hot::Micros now = notes.count > 0 ? hotlist_now() : 0;
 
-	for (uint32 i = 0; i < count; i++)
+	for (uint32 i = 0; i < notes.count; i++)
 	{
 		if (committed)
-			play_committed(&notes[i], now);
+			play_committed(&notes.items[i], now);
 		else
-			play_aborted(&notes[i], now);
+			play_aborted(&notes.items[i], now);
 	}
-	count = 0;
 	compact_at = kept_notes;
 	changed = false;
-	if (room > kept_notes)
-	{
-		pfree(notes);
-		notes = nullptr;
-		room = 0;
-	}
+	kept_array_clear(&notes);
 }
 
-/* The notes of a sub-transaction are the last ones: while it runs its parent adds none. */
 void
 sub_committed(SubTransactionId self, SubTransactionId parent)
 {
-	for (uint32 i = count; i > 0 && notes[i - 1].sub == self; i--)
-		notes[i - 1].sub = parent;
+	kept_array_reparent(&notes, self, parent);
 }
 
 void
 sub_aborted(SubTransactionId self)
 {
-	const hot::Micros now = count > 0 ? hotlist_now() : 0;
+	const hot::Micros now = notes.count > 0 ? hotlist_now() : 0;
 
-	while (count > 0 && notes[count - 1].sub == self)
-		play_aborted(&notes[--count], now);
+	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
+		play_aborted(&notes.items[--notes.count], now);
 }
 
 } // namespace
@@ -251,12 +225,12 @@ journal_take(const ServedRing *served, uint32 most, uint64 want, NoteNumber *num
 	const SubTransactionId sub = GetCurrentSubTransactionId();
 	uint32 got;
 
-	reserve(most);
+	kept_array_reserve(&notes, most);
 	/* from here to the notes nothing raises */
 	got = hot::take(hotlist(), served->ring, most, want, hotlist_now(), hotlist_owner(), taken, hotlist_listener());
 	for (uint32 i = 0; i < got; i++)
 	{
-		Note *note = &notes[count];
+		Note *note = &notes.items[notes.count];
 
 		*note = {};
 		note->kind = Kind::held;
@@ -264,7 +238,7 @@ journal_take(const ServedRing *served, uint32 most, uint64 want, NoteNumber *num
 		note->key = served->key;
 		note->ring = served->ring;
 		note->taken = taken[i];
-		numbers[i] = count++;
+		numbers[i] = notes.count++;
 	}
 	return got;
 }
@@ -272,21 +246,21 @@ journal_take(const ServedRing *served, uint32 most, uint64 want, NoteNumber *num
 NoteNumber
 journal_begin_call()
 {
-	if (count >= compact_at)
+	if (notes.count >= compact_at)
 		compact();
-	return count;
+	return notes.count;
 }
 
 int64
 journal_partition(NoteNumber number)
 {
-	return notes[number].taken.partition_id;
+	return notes.items[number].taken.partition_id;
 }
 
 void
 journal_settle(NoteNumber number, const hot::Outcome &outcome)
 {
-	Note *note = &notes[number];
+	Note *note = &notes.items[number];
 
 	note->kind = Kind::nothing;
 	(void) hot::check_in(hotlist(), note->ring, note->taken, outcome, hotlist_now(), hotlist_listener());
@@ -295,10 +269,10 @@ journal_settle(NoteNumber number, const hot::Outcome &outcome)
 void
 journal_settle_at_end(NoteNumber number, const hot::Outcome &outcome)
 {
-	const Note held = notes[number];
+	const Note held = notes.items[number];
 	Note *note;
 
-	if (count >= many_notes)
+	if (notes.count >= many_notes)
 	{
 		hot::Outcome locked;
 
@@ -311,14 +285,14 @@ journal_settle_at_end(NoteNumber number, const hot::Outcome &outcome)
 	note->ring = held.ring;
 	note->taken = held.taken;
 	note->outcome = outcome;
-	notes[number].kind = Kind::nothing;
+	notes.items[number].kind = Kind::nothing;
 }
 
 bool
 journal_next_own(const ServedRing *served, NoteNumber *number)
 {
-	for (; *number < count; (*number)++)
-		if (notes[*number].kind == Kind::at_end && notes[*number].ring.id == served->ring.id)
+	for (; *number < notes.count; (*number)++)
+		if (notes.items[*number].kind == Kind::at_end && notes.items[*number].ring.id == served->ring.id)
 			return true;
 	return false;
 }
@@ -342,13 +316,6 @@ journal_touched(Oid tables, int64 queue_id, int64 group_id, int64 partition_id)
 {
 	if (hotlist_there())
 		note_partition(Kind::touched, hotlist_ring_key(tables, queue_id, group_id), partition_id);
-}
-
-void
-journal_owe_group(Oid tables, int64 queue_id, int64 group_id)
-{
-	if (hotlist_there())
-		owe(Kind::owe_group, hotlist_ring_key(tables, queue_id, group_id));
 }
 
 void

@@ -60,7 +60,6 @@ void journal_pending(Oid tables, int64 queue_id, int64 group_id, int64 partition
 void journal_touched(Oid tables, int64 queue_id, int64 group_id, int64 partition_id);
 
 /* At the commit: these rings owe a walk, or are forgotten. */
-void journal_owe_group(Oid tables, int64 queue_id, int64 group_id);
 void journal_owe_queue(Oid tables, int64 queue_id);
 void journal_owe_all(Oid tables);
 void journal_forget_group(Oid tables, int64 queue_id, int64 group_id);

@@ -122,12 +122,6 @@ hotlist()
 	return the_hotlist;
 }
 
-bool
-hotlist_serves()
-{
-	return setting_hotlist && hotlist_there();
-}
-
 const hot::Listener &
 hotlist_listener()
 {
@@ -178,25 +172,6 @@ hot::RingKey
 hotlist_ring_key(Oid tables, int64 queue_id, int64 group_id)
 {
 	return {hotlist_queue_key(tables, queue_id), group_id};
-}
-
-const char *
-fallback_name(Fallback fallback)
-{
-	switch (fallback)
-	{
-		case Fallback::off:
-			return "off";
-		case Fallback::uncommitted:
-			return "uncommitted";
-		case Fallback::full:
-			return "full";
-		case Fallback::cold:
-			return "cold";
-		case Fallback::count:
-			break;
-	}
-	return "unknown";
 }
 
 void

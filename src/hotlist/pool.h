@@ -22,9 +22,6 @@ hotlist_there()
 	return hotlist().pool != nullptr;
 }
 
-/* May this session's pops use rings? */
-bool hotlist_serves();
-
 /* The most candidates that one take may ask for. */
 inline constexpr uint32 hotlist_most_taken = 64;
 
@@ -54,7 +51,6 @@ enum class Fallback : int
 	cold,		 /* another session walks for it, and nothing is ready */
 	count,
 };
-const char *fallback_name(Fallback fallback);
 void count_fallback(Fallback fallback);
 uint64 fallbacks(Fallback fallback);
 void reset_fallbacks();

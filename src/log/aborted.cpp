@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "server/errors.h"
+#include "server/kept_array.h"
 #include "server/shared_memory.h"
 
 namespace queen
@@ -67,9 +68,7 @@ struct Note
 };
 
 constexpr uint32 kept_notes = 64;
-constinit Note *notes = nullptr;
-constinit uint32 room = 0;
-constinit uint32 count = 0;
+constinit KeptArray<Note, kept_notes> notes = {};
 constinit uint32 burials = 0; /* among the notes */
 
 void
@@ -205,35 +204,31 @@ settle(const Note *note)
 void
 ended(bool committed)
 {
-	while (count > 0)
+	while (notes.count > 0)
 	{
+		const Note *note = &notes.items[--notes.count];
+
 		if (committed)
-			settle(&notes[--count]);
+			settle(note);
 		else
-			roll_back(&notes[--count]);
+			roll_back(note);
 	}
 	burials = 0;
-	if (room > kept_notes)
-	{
-		pfree(notes);
-		notes = nullptr;
-		room = 0;
-	}
+	kept_array_clear(&notes);
 }
 
 void
 sub_committed(SubTransactionId self, SubTransactionId parent)
 {
-	for (uint32 i = count; i > 0 && notes[i - 1].sub == self; i--)
-		notes[i - 1].sub = parent;
+	kept_array_reparent(&notes, self, parent);
 }
 
 void
 sub_aborted(SubTransactionId self)
 {
-	while (count > 0 && notes[count - 1].sub == self)
+	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
 	{
-		const Note *note = &notes[--count];
+		const Note *note = &notes.items[--notes.count];
 
 		burials -= is_burial(note);
 		roll_back(note);
@@ -257,9 +252,9 @@ forget_database(Oid database)
 const Note *
 last_note(const Key *key)
 {
-	for (uint32 i = count; i > 0; i--)
-		if (is_same(&notes[i - 1].key, key))
-			return &notes[i - 1];
+	for (uint32 i = notes.count; i > 0; i--)
+		if (is_same(&notes.items[i - 1].key, key))
+			return &notes.items[i - 1];
 	return nullptr;
 }
 
@@ -336,16 +331,7 @@ aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 d
 
 	if (table == nullptr)
 		return;
-	if (notes == nullptr)
-	{
-		notes = (Note *) MemoryContextAlloc(TopMemoryContext, sizeof(Note) * kept_notes);
-		room = kept_notes;
-	}
-	else if (count == room)
-	{
-		notes = (Note *) repalloc_huge(notes, sizeof(Note) * room * 2);
-		room *= 2;
-	}
+	kept_array_reserve(&notes, 1);
 	set = set_of(&key);
 	SpinLockAcquire(&set->lock);
 	place = get_place(set, &key);
@@ -356,8 +342,9 @@ aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 d
 			counted = Max(counted, place->aborted);
 	}
 	SpinLockRelease(&set->lock);
-	notes[count] = {key, GetCurrentSubTransactionId(), head, delivered_to, counted, written, place != nullptr};
-	burials += is_burial(&notes[count++]);
+	notes.items[notes.count] = {
+		key, GetCurrentSubTransactionId(), head, delivered_to, counted, written, place != nullptr};
+	burials += is_burial(&notes.items[notes.count++]);
 }
 
 void
@@ -381,41 +368,29 @@ aborted_forget(Oid tables, int64 partition_id, int64 group_id)
 	SpinLockRelease(&set->lock);
 }
 
-void
-aborted_statistics(AbortedStatistics *statistics)
-{
-	*statistics = {};
-	if (table == nullptr)
-		return;
-	statistics->places = (int64) set_count * ways;
-	statistics->evicted = (int64) table->evicted.load(std::memory_order_relaxed);
-	statistics->lost = (int64) table->lost.load(std::memory_order_relaxed);
-	/* without locks: a glance */
-	for (const Set &set : table->sets)
-		for (const Place &place : set.places)
-			statistics->used += place.key.database != InvalidOid;
-}
-
 QUEEN_FUNCTION(queen_stat_aborted)
 
 /* queen.stat_aborted() returns record; null without shared memory */
 Datum
 queen_stat_aborted(PG_FUNCTION_ARGS)
 {
-	AbortedStatistics statistics;
 	Datum values[4];
 	bool nulls[4] = {};
 	TupleDesc desc;
+	int64 used = 0;
 
-	aborted_statistics(&statistics);
-	if (statistics.places == 0)
+	if (table == nullptr)
 		PG_RETURN_NULL();
 	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("return type must be a row type")));
-	values[0] = Int64GetDatum(statistics.places);
-	values[1] = Int64GetDatum(statistics.used);
-	values[2] = Int64GetDatum(statistics.evicted);
-	values[3] = Int64GetDatum(statistics.lost);
+	/* without locks: a glance */
+	for (const Set &set : table->sets)
+		for (const Place &place : set.places)
+			used += place.key.database != InvalidOid;
+	values[0] = Int64GetDatum((int64) set_count * ways);
+	values[1] = Int64GetDatum(used);
+	values[2] = Int64GetDatum((int64) table->evicted.load(std::memory_order_relaxed));
+	values[3] = Int64GetDatum((int64) table->lost.load(std::memory_order_relaxed));
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 

@@ -42,15 +42,6 @@ void aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, in
 /* Forget what is counted: the cursor was moved, and begins anew. */
 void aborted_forget(Oid tables, int64 partition_id, int64 group_id);
 
-struct AbortedStatistics
-{
-	int64 places;
-	int64 used;
-	int64 evicted; /* counts given up for others */
-	int64 lost;	   /* deliveries for which there was no place */
-};
-void aborted_statistics(AbortedStatistics *statistics);
-
 } // namespace queen
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "hotlist/pool.h"
 #include "log/changes.h"
+#include "server/kept_array.h"
 
 namespace queen
 {
@@ -31,37 +32,8 @@ struct Run
 constexpr uint32 most_marks = 10000;
 constexpr uint32 kept = 64; /* room that stays between transactions */
 
-constinit hot::Mark *marks = nullptr;
-constinit uint32 mark_room = 0;
-constinit uint32 mark_count = 0;
-constinit Run *runs = nullptr;
-constinit uint32 run_room = 0;
-constinit uint32 run_count = 0;
-
-template <typename T>
-void
-make_room(T **array, uint32 *room, uint32 count)
-{
-	if (count < *room)
-		return;
-	if (*array == nullptr)
-		*array = (T *) MemoryContextAlloc(TopMemoryContext, sizeof(T) * kept);
-	else
-		*array = (T *) repalloc_huge(*array, sizeof(T) * *room * 2);
-	*room = Max(kept, *room * 2);
-}
-
-template <typename T>
-void
-shrink(T **array, uint32 *room)
-{
-	if (*room > kept)
-	{
-		pfree(*array);
-		*array = nullptr;
-		*room = 0;
-	}
-}
+constinit KeptArray<hot::Mark, kept> marks = {};
+constinit KeptArray<Run, kept> runs = {};
 
 /* Is there anybody to tell? */
 bool
@@ -76,7 +48,7 @@ tell_hotlist(const Run *run, hot::Micros now)
 	const hot::QueueKey key = hotlist_queue_key(run->tables, run->queue_id);
 
 	if (run->count > 0)
-		(void) hot::mark(hotlist(), key, {marks + run->first, run->count}, now, hotlist_listener());
+		(void) hot::mark(hotlist(), key, {marks.items + run->first, run->count}, now, hotlist_listener());
 	if (run->more)
 		hot::owe_queue(hotlist(), key, hotlist_listener());
 }
@@ -90,7 +62,7 @@ tell_feed(const Run *run)
 
 	for (uint32 i = 0; i < run->count; i++)
 	{
-		changes[count++] = {MyDatabaseId, run->tables, run->queue_id, marks[run->first + i].partition_id};
+		changes[count++] = {MyDatabaseId, run->tables, run->queue_id, marks.items[run->first + i].partition_id};
 		if (count == at_once)
 		{
 			changes_append(changes, count);
@@ -109,28 +81,28 @@ pushed_partitions_reserve()
 {
 	if (!told())
 		return;
-	make_room(&marks, &mark_room, mark_count);
-	make_room(&runs, &run_room, run_count);
+	kept_array_reserve(&marks, 1);
+	kept_array_reserve(&runs, 1);
 }
 
 void
 pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 messages)
 {
-	Run *run = run_count > 0 ? &runs[run_count - 1] : nullptr;
+	Run *run = runs.count > 0 ? &runs.items[runs.count - 1] : nullptr;
 
 	if (!told())
 		return;
 	if (run == nullptr || run->queue_id != queue_id || run->tables != tables)
 	{
-		run = &runs[run_count++];
-		*run = {tables, queue_id, mark_count, 0, false};
+		run = &runs.items[runs.count++];
+		*run = {tables, queue_id, marks.count, 0, false};
 	}
 	/* one partition's segments follow each other */
-	if (run->count > 0 && marks[mark_count - 1].partition_id == partition_id)
-		marks[mark_count - 1].messages += messages;
-	else if (mark_count < most_marks)
+	if (run->count > 0 && marks.items[marks.count - 1].partition_id == partition_id)
+		marks.items[marks.count - 1].messages += messages;
+	else if (marks.count < most_marks)
 	{
-		marks[mark_count++] = {partition_id, messages};
+		marks.items[marks.count++] = {partition_id, messages};
 		run->count++;
 	}
 	else
@@ -140,19 +112,17 @@ pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 me
 void
 pushed_partitions_tell(bool stays)
 {
-	const hot::Micros now = run_count > 0 ? hotlist_now() : 0;
+	const hot::Micros now = runs.count > 0 ? hotlist_now() : 0;
 
-	for (uint32 i = 0; i < run_count; i++)
+	for (uint32 i = 0; i < runs.count; i++)
 	{
 		if (hotlist_there())
-			tell_hotlist(&runs[i], now);
+			tell_hotlist(&runs.items[i], now);
 		if (stays && changes_are_shared())
-			tell_feed(&runs[i]);
+			tell_feed(&runs.items[i]);
 	}
-	mark_count = 0;
-	run_count = 0;
-	shrink(&marks, &mark_room);
-	shrink(&runs, &run_room);
+	kept_array_clear(&marks);
+	kept_array_clear(&runs);
 }
 
 } // namespace queen

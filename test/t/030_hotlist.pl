@@ -108,6 +108,21 @@ is($sql->("BEGIN; SELECT string_agg(message::text, ' ') FROM (SELECT message FRO
 	'pops of one transaction go on in a partition');
 is($ring->('long', "ready + parked + checked_out"), '0', 'which is idle at its commit');
 
+# who has met a locked row is told when it is free, and does not wait for its park to end
+$queue->('named');
+$sql->("SELECT queen.push('named', to_jsonb(n), 'p') FROM generate_series(1, 3) n");
+my $holder = background($node);
+foreach my $end ('ROLLBACK', 'COMMIT')
+{
+	$holder->query("BEGIN; SELECT count(*) FROM queen.pop('named', partition => 'p', auto_ack => true)");
+	is($sql->($pop->('named', 1)), '', 'a partition that another one has popped by its name is locked');
+	is($ring->('named', 'parked'), '1', 'and parked');
+	$holder->query($end);
+	is($ring->('named', "ready || ' ' || parked"), '1 0', "until its $end");
+}
+is($sql->("SELECT string_agg(message::text, ' ') FROM queen.pop('named', max_messages => 9, auto_ack => true)"), '2 3', 'and the rest is there at once');
+$holder->quit;
+
 # ---- groups and queues that come and go ----
 
 $sql->("SELECT queen.push('unborn', '1')");
