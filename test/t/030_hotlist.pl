@@ -79,8 +79,14 @@ is($sql->($pop->('acks', 9)), 'q:0', 'and what a seek went back to');
 $sql->("BEGIN; SELECT queen.seek('acks', 'default', 0, 'q'); ROLLBACK; BEGIN; SELECT queen.seek_to_end('acks', 'default', 'q'); ROLLBACK");
 is($sql->($pop->('acks', 9)), '', 'a seek that is rolled back changes nothing');
 # what it says is its own, and may be rolled back
-$sql->("SELECT queen.push('acks', '7', 'q'); BEGIN; SELECT queen.seek_to_end('acks', 'default', 'q'); " . $pop->('acks', 9) . '; ROLLBACK');
+$sql->("SET statement_timeout = '10 s'; SELECT queen.push('acks', '7', 'q'); BEGIN; SELECT queen.seek_to_end('acks', 'default', 'q'); " . $pop->('acks', 9) . '; ROLLBACK');
 is($sql->($pop->('acks', 9)), 'q:1', 'what a transaction found empty because of its own seek is not lost when it rolls back');
+
+# its own ack, too: looked at when the lease's park has ended, and pending again when the lease has
+$queue->('own');
+$sql->("SELECT queen.push('own', '1', 'p'); TRUNCATE held; INSERT INTO held SELECT * FROM queen.pop('own', lease_time => '2 s')");
+is($sql->("BEGIN; SELECT queen.ack(lease) FROM held; SELECT pg_sleep(1.2); " . $pop->('own', 9) . '; ROLLBACK; SELECT pg_sleep(1)'), "1\n\n\n", 'a transaction finds what it has acknowledged empty');
+is($sql->($pop->('own', 9)), 'p:0', 'which is not lost when it rolls back');
 
 # ---- a transaction that takes and does not end ----
 
