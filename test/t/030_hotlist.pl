@@ -88,6 +88,11 @@ $sql->("SELECT queen.push('own', '1', 'p'); TRUNCATE held; INSERT INTO held SELE
 is($sql->("BEGIN; SELECT queen.ack(lease) FROM held; SELECT pg_sleep(1.2); " . $pop->('own', 9) . '; ROLLBACK; SELECT pg_sleep(1)'), "1\n\n\n", 'a transaction finds what it has acknowledged empty');
 is($sql->($pop->('own', 9)), 'p:0', 'which is not lost when it rolls back');
 
+# and what it finds deferred by options of its own
+$sql->("SELECT queen.push('own', '2', 'p')");
+is($sql->("BEGIN; SELECT queen.configure('own', '{\"delayed_processing\": 600}') IS NOT NULL; " . $pop->('own', 9) . '; ROLLBACK'), "t\n", 'a transaction finds deferred what it has configured so');
+is($sql->($pop->('own', 9)), 'p:1', 'which is there when that is rolled back');
+
 # ---- a transaction that takes and does not end ----
 
 $queue->('long');
