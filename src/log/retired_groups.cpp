@@ -28,10 +28,15 @@ enum RetiredColumn : int
 
 constexpr int piece_size = 1000; /* partitions */
 
-/* Delete the group's cursor in a partition; false when a transaction that has not ended is at it. */
+/*
+ * Delete the group's cursor in a partition; false when a transaction that has not ended is at it, or when its state alone is gone: the
+ * cleaner of a dropped log, which deletes in pieces, is not through with the partition.
+ */
 bool
 delete_cursor(EraHandle *cursors, int64 partition_id, int64 group_id)
 {
+	bool was_stale = false;
+
 	for (;;)
 	{
 		Snapshot snapshot = register_latest_snapshot();
@@ -47,8 +52,10 @@ delete_cursor(EraHandle *cursors, int64 partition_id, int64 group_id)
 		}
 		era_release_snapshot(cursors);
 		UnregisterSnapshot(snapshot);
-		if (found == EraSeek::running || lock == EraLock::locked)
+		/* stale twice: a newer snapshot would have seen the state that a birth brings along */
+		if (found == EraSeek::running || lock == EraLock::locked || (found == EraSeek::stale && was_stale))
 			return false;
+		was_stale = found == EraSeek::stale;
 		if (found == EraSeek::absent || lock == EraLock::ok)
 			return true;
 		/* the row changed, or was born, since the snapshot: look again */
