@@ -1,13 +1,14 @@
 /*
  * ring_floor.cpp: the reseed floor of a database's rings. See ring_floor.h.
  *
- * Raises: what the ring owes it owes still. Locks: see ring_walk.cpp. Runs in the keeper.
+ * Raises: what the ring owes it owes still. Locks: see ring_walk.cpp. Runs in the keeper, and in sessions of the tests.
  */
 #include "log/ring_floor.h"
 
 #include "log/groups.h"
 #include "log/queues.h"
 #include "log/ring_walk.h"
+#include "server/guards.h"
 #include "server/relations.h"
 #include "server/settings.h"
 
@@ -89,6 +90,51 @@ ring_floor_step()
 	if (!walk_for(&first))
 		return look_again;
 	return (hotlist_now() - began) * walk_share;
+}
+
+QUEEN_FUNCTION(queen_ring_floor_step)
+QUEEN_FUNCTION(queen_false_clear)
+
+/* For the tests (test/modules/queen_test declares it): a step of the floor in this session. */
+Datum
+queen_ring_floor_step(PG_FUNCTION_ARGS)
+{
+	(void) fcinfo;
+	guard_take("queen_test_ring_floor_step()");
+	return Int64GetDatum(ring_floor_step());
+}
+
+/*
+ * For the tests: the fault that the floor is there for. The ring forgets a partition that is ready, as if a pop had found it empty. False
+ * when it is not ready.
+ */
+Datum
+queen_false_clear(PG_FUNCTION_ARGS)
+{
+	const int64 partition_id = PG_GETARG_INT64(2);
+	ServedRing served;
+	hot::Taken taken[hotlist_most_taken];
+	uint32 count;
+	bool cleared = false;
+
+	served.key = hotlist_ring_key(own_tables(), PG_GETARG_INT64(0), PG_GETARG_INT64(1));
+	if (!hotlist_there() || !hot::ring_find(hotlist(), served.key, &served.ring))
+		return BoolGetDatum(false);
+	count = hot::take(hotlist(), served.ring, hotlist_most_taken, PG_UINT32_MAX, hotlist_now(), hotlist_owner(), taken,
+					  hotlist_listener());
+	for (uint32 i = 0; i < count; i++)
+	{
+		hot::Outcome outcome;
+
+		if (taken[i].partition_id == partition_id)
+		{
+			outcome.verdict = core::Verdict::empty;
+			outcome.may_clear = true;
+			cleared = true;
+		}
+		(void) hot::check_in(hotlist(), served.ring, taken[i], outcome, hotlist_now(), hotlist_listener());
+	}
+	return BoolGetDatum(cleared);
 }
 
 } // namespace queen
