@@ -104,6 +104,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/30_admin.sql \
 	sql/35_groups.sql \
 	sql/40_push.sql \
+	sql/45_timers.sql \
 	sql/50_pop.sql \
 	sql/60_ack.sql \
 	sql/65_dead.sql \

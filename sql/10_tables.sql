@@ -168,11 +168,42 @@ CREATE TABLE queen.dead_letters (
 	attempts        integer     NOT NULL,
 	error           text        COLLATE "C",
 	enqueued_at     timestamptz NOT NULL,
-	dead_at         timestamptz NOT NULL
+	dead_at         timestamptz NOT NULL,
+	timer_key       text        COLLATE "C" -- of a timer that could not be pushed: queue_id is 0 where there was no queue
 );
 COMMENT ON TABLE queen.dead_letters IS 'Messages that were given up, of all tenants: after max_deliveries deliveries, or by nack with dead. attempts counts their deliveries to the group, error is what the last nack said, enqueued_at is when they were pushed; message is null for one that was pushed as bytes (payload). A row may be deleted when it is done with.';
 CREATE INDEX dead_letters_queue_id_dead_id_idx ON queen.dead_letters (queue_id, dead_id);
 CREATE INDEX dead_letters_message_id_idx ON queen.dead_letters (message_id);
+
+-- Messages that are not in the log yet. Keyed by names: the queue need not exist before the fire, and no row names a partition's id, so
+-- that no work on partitions grows with timers. The row goes with the commit that pushes its message: no state, no tombstone.
+CREATE TABLE queen.log_timers (
+	tenant          uuid        NOT NULL,
+	queue           text        NOT NULL COLLATE "C",
+	timer_key       text        NOT NULL COLLATE "C",   -- one that begins with \x01 is a rule's next occurrence
+	partition       text        NOT NULL COLLATE "C",
+	deliver_at      timestamptz NOT NULL,
+	retry_at        timestamptz,            -- it could not be pushed: not before then
+	visible_at      timestamptz NOT NULL GENERATED ALWAYS AS (GREATEST(deliver_at, retry_at)) STORED,
+	message_id      uuid        NOT NULL,   -- promised when it was scheduled
+	message         jsonb,
+	payload         bytea,
+	headers         jsonb,
+	attempts        integer     NOT NULL,   -- that failed for good reasons
+	last_error      text        COLLATE "C",
+	created_at      timestamptz NOT NULL,
+	updated_at      timestamptz NOT NULL,
+	PRIMARY KEY (tenant, queue, timer_key)
+);
+-- what is due, oldest first; and each queue's, so that one that has many does not keep the others. The id makes each entry a place to go on
+-- from: behind a million timers of one instant, too
+CREATE INDEX log_timers_visible_at_idx ON queen.log_timers (visible_at, message_id);
+CREATE INDEX log_timers_queue_visible_at_idx ON queen.log_timers (tenant, queue, visible_at, message_id);
+ALTER TABLE queen.log_timers SET (
+	vacuum_truncate = off, toast.vacuum_truncate = off,
+	autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0,
+	toast.autovacuum_vacuum_cost_delay = 0
+);
 
 -- A dump carries all of it: a restored queue goes on where it stood.
 SELECT pg_catalog.pg_extension_config_dump('queen.queues', '');
@@ -186,6 +217,7 @@ SELECT pg_catalog.pg_extension_config_dump('queen.log_retired_groups', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_consumers', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_cursors', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.dead_letters', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_timers', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.queue_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.partition_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.group_ids', '');

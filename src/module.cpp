@@ -7,9 +7,11 @@
 #include "log/changes.h"
 #include "log/flush.h"
 #include "log/tails.h"
+#include "log/timer_news.h"
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/xact.h"
+#include "timers/due.h"
 
 extern "C"
 {
@@ -25,8 +27,11 @@ _PG_init(void)
 	queen::pool_init();
 	queen::aborted_init();
 	queen::changes_init();
+	queen::timer_news_init();
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
 	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);
 	queen::transaction_join(queen::TransactionStage::aborted, &queen::aborted_participant);
+	queen::transaction_join(queen::TransactionStage::timer_news, &queen::timer_news_participant);
+	queen::transaction_join(queen::TransactionStage::timers_due, &queen::due_participant);
 }

@@ -10,17 +10,31 @@
 namespace queen
 {
 
-static void
-insert_letter(const DeadLetter *letter, const core::Frame *frame, TimestampTz enqueued_at)
+void
+dead_letter_insert(Datum *values, bool *nulls)
 {
 	Relation table = open_table(Table::dead_letters, RowExclusiveLock);
 	TableWriter writer;
+
+	values[dead_col_dead_id] = Int64GetDatum(next_id(Sequence::dead_ids));
+	nulls[dead_col_dead_id] = false;
+	values[dead_col_dead_at] = TimestampTzGetDatum(GetCurrentTimestamp());
+	nulls[dead_col_dead_at] = false;
+	table_writer_open(&writer, table, dead_cols, false);
+	table_writer_insert(&writer, values, nulls);
+	table_writer_close(&writer);
+	table_close(table, NoLock);
+	CommandCounterIncrement();
+}
+
+static void
+insert_letter(const DeadLetter *letter, const core::Frame *frame, TimestampTz enqueued_at)
+{
 	Datum values[dead_cols];
 	bool nulls[dead_cols] = {};
 	FrameDatums parts;
 
 	frame_datums(frame, &parts);
-	values[dead_col_dead_id] = Int64GetDatum(next_id(Sequence::dead_ids));
 	values[dead_col_tenant] = UUIDPGetDatum(&letter->queue->tenant);
 	values[dead_col_queue_id] = Int64GetDatum(letter->queue->queue_id);
 	values[dead_col_queue] = CStringGetTextDatum(letter->queue->name);
@@ -40,12 +54,8 @@ insert_letter(const DeadLetter *letter, const core::Frame *frame, TimestampTz en
 	values[dead_col_error] = PointerGetDatum(letter->error);
 	nulls[dead_col_error] = letter->error == nullptr;
 	values[dead_col_enqueued_at] = TimestampTzGetDatum(enqueued_at);
-	values[dead_col_dead_at] = TimestampTzGetDatum(GetCurrentTimestamp());
-	table_writer_open(&writer, table, dead_cols, false);
-	table_writer_insert(&writer, values, nulls);
-	table_writer_close(&writer);
-	table_close(table, NoLock);
-	CommandCounterIncrement();
+	nulls[dead_col_timer_key] = true;
+	dead_letter_insert(values, nulls);
 }
 
 void

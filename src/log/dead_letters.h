@@ -31,6 +31,11 @@ struct DeadLetter
  */
 void dead_letter_bury(const DeadLetter *letter, const LogReader *reader);
 
+/*
+ * Insert a dead letter for a timer whose message never came into the log: values and nulls tell everything but dead_id and dead_at.
+ */
+void dead_letter_insert(Datum *values, bool *nulls);
+
 /* Columns of queen.dead_letters, from 0. */
 enum DeadColumn : int
 {
@@ -51,6 +56,7 @@ enum DeadColumn : int
 	dead_col_error,
 	dead_col_enqueued_at,
 	dead_col_dead_at,
+	dead_col_timer_key,
 	dead_cols,
 };
 

@@ -5,6 +5,7 @@
  */
 #include "core/key_hash.h"
 #include "log/dedup.h"
+#include "log/push_later.h"
 #include "log/push_message.h"
 #include "server/errors.h"
 #include "server/guards.h"
@@ -25,28 +26,36 @@ target_argument(FunctionCallInfo fcinfo)
 	return push_target(queue, name_argument(fcinfo, 2, "partition"));
 }
 
-/* The headers argument: an object, or absent. */
-Jsonb *
-headers_argument(FunctionCallInfo fcinfo, int argno)
+/* Is the message to be delivered later: is deliver_at or delay given? Not together with a key. */
+bool
+is_for_later(FunctionCallInfo fcinfo, int key_arg, int delay_arg, int deliver_at_arg)
 {
-	Jsonb *headers;
-
-	if (PG_ARGISNULL(argno))
-		return nullptr;
-	headers = PG_GETARG_JSONB_P(argno);
-	if (!JB_ROOT_IS_OBJECT(headers))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers must be a JSON object"),
-						errhint("For example: '{\"trace\": \"abc\"}'.")));
-	return headers;
+	if (PG_ARGISNULL(delay_arg) && PG_ARGISNULL(deliver_at_arg))
+		return false;
+	if (!PG_ARGISNULL(key_arg))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("dedup_key cannot be combined with %s", PG_ARGISNULL(delay_arg) ? "deliver_at" : "delay"),
+				 errhint("queen.schedule() takes a timer_key: a second timer with the same key replaces the first.")));
+	return true;
 }
 
-void
-refuse_unsupported(FunctionCallInfo fcinfo, int delay_arg, int deliver_at_arg)
+/* A message that becomes a timer. */
+core::Uuid
+add_later(FunctionCallInfo fcinfo, bool raw, Datum content, Size size, Jsonb *headers)
 {
-	if (!PG_ARGISNULL(delay_arg))
-		raise_unsupported_argument("delay", "Push without a delay: the message is delivered at once.");
-	if (!PG_ARGISNULL(deliver_at_arg))
-		raise_unsupported_argument("deliver_at", "Push without a time: the message is delivered at once.");
+	const Name queue = name_argument(fcinfo, 0, "queue");
+	TimerMessage message = {};
+
+	message.partition = name_argument(fcinfo, 2, "partition");
+	message.deliver_at = deliver_at_argument(fcinfo, 6, 5);
+	message.raw = raw;
+	message.content = content;
+	message.headers = headers;
+	push_check_size(size, headers);
+	message.id = push_mint_id(push_ms());
+	push_later(queue, &message);
+	return message.id;
 }
 
 /*
@@ -118,10 +127,11 @@ queen_push(PG_FUNCTION_ARGS)
 	guard_push("queen.push()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("message");
-	refuse_unsupported(fcinfo, 5, 6);
-	headers = headers_argument(fcinfo, 3);
-	target = target_argument(fcinfo);
+	headers = push_headers_argument(fcinfo, 3);
 	message = PG_GETARG_JSONB_P(1);
+	if (is_for_later(fcinfo, 4, 5, 6))
+		return uuid_to_datum(add_later(fcinfo, false, JsonbPGetDatum(message), VARSIZE_ANY_EXHDR(message), headers));
+	target = target_argument(fcinfo);
 	id = add_single(fcinfo, 4, target, false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
 	push_write_through();
 	return uuid_to_datum(id);
@@ -139,10 +149,11 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 	guard_push("queen.push_bytes()");
 	if (PG_ARGISNULL(1))
 		raise_null_argument("payload");
-	refuse_unsupported(fcinfo, 5, 6);
-	headers = headers_argument(fcinfo, 3);
-	target = target_argument(fcinfo);
+	headers = push_headers_argument(fcinfo, 3);
 	payload = PG_GETARG_BYTEA_PP(1);
+	if (is_for_later(fcinfo, 4, 5, 6))
+		return uuid_to_datum(add_later(fcinfo, true, PointerGetDatum(payload), VARSIZE_ANY_EXHDR(payload), headers));
+	target = target_argument(fcinfo);
 	id = add_single(fcinfo, 4, target, true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
 	push_write_through();
 	return uuid_to_datum(id);
@@ -195,7 +206,7 @@ batch_headers_argument(FunctionCallInfo fcinfo, int argno, uint32 messages, bool
 		return nullptr;
 	headers = PG_GETARG_JSONB_P(argno);
 	if (!JB_ROOT_IS_ARRAY(headers) || JB_ROOT_IS_SCALAR(headers))
-		return headers_argument(fcinfo, argno);
+		return push_headers_argument(fcinfo, argno);
 	if (JB_ROOT_COUNT(headers) != messages)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("headers has %u elements for %u messages", JB_ROOT_COUNT(headers), messages),

@@ -21,8 +21,10 @@ namespace
 
 constinit core::Uuid7Source message_ids{};
 
+} // namespace
+
 core::Uuid
-mint_message_id(uint64 ms)
+push_mint_id(uint64 ms)
 {
 	static uint8 pool[64][core::Uuid7Source::random_bytes];
 	static constinit int left = 0;
@@ -40,7 +42,31 @@ mint_message_id(uint64 ms)
 	return message_ids.mint(ms, pool[--left]);
 }
 
-} // namespace
+Jsonb *
+push_headers_argument(FunctionCallInfo fcinfo, int argno)
+{
+	Jsonb *headers;
+
+	if (PG_ARGISNULL(argno))
+		return nullptr;
+	headers = PG_GETARG_JSONB_P(argno);
+	if (!JB_ROOT_IS_OBJECT(headers))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers must be a JSON object"),
+						errhint("For example: '{\"trace\": \"abc\"}'.")));
+	return headers;
+}
+
+void
+push_check_size(Size size, const Jsonb *headers)
+{
+	const Size headers_size = headers != nullptr ? VARSIZE_ANY_EXHDR(headers) : 0;
+
+	if (size + headers_size > core::frame_max_payload)
+		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+						errmsg("a message of %zu bytes is too large", size + headers_size),
+						errdetail("A message has at most %zu bytes with its headers.", core::frame_max_payload),
+						errhint("Store the content elsewhere and push where it is.")));
+}
 
 uint64
 push_ms()
@@ -78,15 +104,10 @@ core::Uuid
 push_message(BufferedPartition *target, uint64 ms, bool raw, const Jsonb *headers, const void *payload, Size size,
 			 const core::Uuid *key_hash)
 {
-	Size headers_size = headers != nullptr ? VARSIZE_ANY_EXHDR(headers) : 0;
 	core::Uuid id;
 
-	if (size + headers_size > core::frame_max_payload)
-		ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-						errmsg("a message of %zu bytes is too large", size + headers_size),
-						errdetail("A message has at most %zu bytes with its headers.", core::frame_max_payload),
-						errhint("Store the content elsewhere and push where it is.")));
-	id = mint_message_id(ms);
+	push_check_size(size, headers);
+	id = push_mint_id(ms);
 	push_buffer_add(target, &id, raw, headers, payload, size, key_hash);
 	return id;
 }

@@ -17,6 +17,15 @@ uint64 push_ms();
 /* The buffered partition of the session's tenant. 42704 when its queue is not there and queen.auto_create is off. */
 BufferedPartition *push_target(Name queue, Name partition);
 
+/* A new message id. */
+core::Uuid push_mint_id(uint64 ms);
+
+/* The headers argument: an object, or null when it is absent. 22023. */
+Jsonb *push_headers_argument(FunctionCallInfo fcinfo, int argno);
+
+/* 54000 when a message of that size is too large with its headers, which may be null. */
+void push_check_size(Size size, const Jsonb *headers);
+
 /* Buffer a message under a new id; 54000 when it is too large. headers and key_hash (of its dedup_key) may be null. */
 core::Uuid push_message(BufferedPartition *target, uint64 ms, bool raw, const Jsonb *headers, const void *payload,
 						Size size, const core::Uuid *key_hash);

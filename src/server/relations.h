@@ -26,6 +26,7 @@ enum class Table : int
 	log_consumers,
 	log_cursors,
 	dead_letters,
+	log_timers,
 	count,
 };
 

@@ -17,7 +17,10 @@ int setting_hotlist_size = 64 * 1024;
 int setting_hotlist_window_batch = 100;
 bool setting_log_hotlist = false;
 int setting_partition_expiry = 7 * 24 * 60 * 60;
+int setting_overdue_limit = 0;
 int setting_push_buffer_size = 16384;
+int setting_timer_batch = 1000;
+bool setting_timers = true;
 
 namespace
 {
@@ -200,6 +203,10 @@ settings_init()
 							"0 keeps them. A push to such a name makes a new one.", &setting_partition_expiry,
 							/* bootValue= */ 7 * 24 * 60 * 60, 0, INT_MAX, PGC_SUSET, GUC_UNIT_S, nullptr, nullptr,
 							nullptr);
+	DefineCustomIntVariable(
+		"queen.overdue_limit", "Drops timers that are overdue by more than that, with a line in the log.",
+		"For copies of a database, which would push all that fell due meanwhile. 0: never.", &setting_overdue_limit,
+		/* bootValue= */ 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("queen.push_buffer_size", "Memory for a transaction's pushed messages.",
 							"What goes beyond waits for the commit in a temporary file.", &setting_push_buffer_size,
 							/* bootValue= */ 16384, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr,
@@ -207,6 +214,12 @@ settings_init()
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
 							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "",
 							   PGC_SUSET, 0, check_tenant, assign_tenant, nullptr);
+	DefineCustomIntVariable("queen.timer_batch", "Timers whose messages are pushed in one transaction.", nullptr,
+							&setting_timer_batch, /* bootValue= */ 1000, 1, 10000, PGC_SIGHUP, 0, nullptr, nullptr,
+							nullptr);
+	DefineCustomBoolVariable("queen.timers", "Lets timers fire by themselves.",
+							 "Off: they can be scheduled, and wait. queen.fire_timers() pushes them all the same.",
+							 &setting_timers, /* bootValue= */ true, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 	if (!is_uuid)
 		early_tenant = EarlyTenant::no_uuid;
 	else if (is_early && !early_accepted)

@@ -30,6 +30,11 @@ extern int setting_partition_expiry; /* s, 0: never */
 /* Memory for pushed messages before they go to a temporary file, kilobytes. */
 extern int setting_push_buffer_size;
 
+/* Timers: see each one's description. */
+extern int setting_overdue_limit; /* s, 0: none */
+extern int setting_timer_batch;
+extern bool setting_timers;
+
 /*
  * The session's tenant (setting queen.tenant); the nil uuid when none is set. Raises 22023 when one was set that cannot be
  * read: an unchecked value must not open the nil tenant's queues.

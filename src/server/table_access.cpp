@@ -18,6 +18,7 @@ index_scan_open(IndexScan *scan, Relation table, Relation index, Snapshot snapsh
 	scan->slot = table_slot_create(table, nullptr);
 	scan->desc = nullptr;
 	scan->context = CurrentMemoryContext;
+	scan->entries = false;
 }
 
 void
@@ -59,15 +60,28 @@ index_scan_key_int8(IndexScan *scan, AttrNumber column, StrategyNumber strategy,
 }
 
 void
-index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value)
+index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value, StrategyNumber strategy)
 {
-	add_key(scan, column, BTEqualStrategyNumber, F_TEXTEQ, C_COLLATION_OID, value);
+	constexpr RegProcedure compare[] = {F_TEXT_LT, F_TEXT_LE, F_TEXTEQ, F_TEXT_GE, F_TEXT_GT};
+
+	add_key(scan, column, strategy, compare[strategy - BTLessStrategyNumber], C_COLLATION_OID, value);
 }
 
 void
-index_scan_key_uuid(IndexScan *scan, AttrNumber column, Datum value)
+index_scan_key_uuid(IndexScan *scan, AttrNumber column, Datum value, StrategyNumber strategy)
 {
-	add_key(scan, column, BTEqualStrategyNumber, F_UUID_EQ, InvalidOid, value);
+	constexpr RegProcedure compare[] = {F_UUID_LT, F_UUID_LE, F_UUID_EQ, F_UUID_GE, F_UUID_GT};
+
+	add_key(scan, column, strategy, compare[strategy - BTLessStrategyNumber], InvalidOid, value);
+}
+
+void
+index_scan_key_time(IndexScan *scan, AttrNumber column, StrategyNumber strategy, TimestampTz value)
+{
+	constexpr RegProcedure compare[] = {F_TIMESTAMPTZ_LT, F_TIMESTAMPTZ_LE, F_TIMESTAMPTZ_EQ, F_TIMESTAMPTZ_GE,
+										F_TIMESTAMPTZ_GT};
+
+	add_key(scan, column, strategy, compare[strategy - BTLessStrategyNumber], InvalidOid, TimestampTzGetDatum(value));
 }
 
 void
@@ -82,6 +96,8 @@ index_scan_start(IndexScan *scan)
 		index_endscan(scan->desc);
 		scan->desc = index_beginscan_compat(scan->table, scan->index, scan->snapshot, scan->nkeys);
 	}
+	/* the access method makes room for entries when it starts */
+	scan->desc->xs_want_itup = scan->entries;
 	index_rescan(scan->desc, scan->keys, scan->nkeys, nullptr, 0);
 	MemoryContextSwitchTo(caller);
 }
@@ -105,6 +121,24 @@ index_scan_next(IndexScan *scan, ScanDirection direction)
 	found = index_getnext_slot(scan->desc, direction, scan->slot);
 	MemoryContextSwitchTo(caller);
 	return found;
+}
+
+bool
+index_scan_next_entry(IndexScan *scan, ScanDirection direction)
+{
+	MemoryContext caller = MemoryContextSwitchTo(scan->context);
+	const bool found = index_getnext_tid(scan->desc, direction) != nullptr;
+
+	MemoryContextSwitchTo(caller);
+	return found;
+}
+
+Datum
+index_scan_entry(const IndexScan *scan, AttrNumber column)
+{
+	bool isnull;
+
+	return index_getattr(scan->desc->xs_itup, column, scan->desc->xs_itupdesc, &isnull);
 }
 
 void

@@ -12,7 +12,7 @@
 namespace queen
 {
 
-inline constexpr int max_scan_keys = 3;
+inline constexpr int max_scan_keys = 4;
 
 /* An index scan that fetches whole rows. */
 struct IndexScan
@@ -25,6 +25,7 @@ struct IndexScan
 	int nkeys;
 	Snapshot snapshot;
 	MemoryContext context; /* where the access method keeps its state: the one in which the scan was opened */
+	bool entries;		   /* index_scan_next_entry will be used */
 };
 
 /* Open a scan with a snapshot that stays registered, or a dirty one that stays in place, until it is closed. */
@@ -39,12 +40,22 @@ void index_scan_set_snapshot(IndexScan *scan, Snapshot snapshot);
 /* The next row into scan->slot; false at the end. */
 bool index_scan_next(IndexScan *scan, ScanDirection direction);
 
+/*
+ * The next entry of the index, whether its row is there or not, without a look at the table; scan->entries was set before
+ * index_scan_start. index_scan_entry: its column (of the index, from 1), not null, good until the next call.
+ */
+bool index_scan_next_entry(IndexScan *scan, ScanDirection direction);
+Datum index_scan_entry(const IndexScan *scan, AttrNumber column);
+
 void index_scan_close(IndexScan *scan);
 
 /* Append a key: column (of the index, from 1) compared with a value. */
 void index_scan_key_int8(IndexScan *scan, AttrNumber column, StrategyNumber strategy, int64 value);
-void index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value);
-void index_scan_key_uuid(IndexScan *scan, AttrNumber column, Datum value);
+void index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value,
+						 StrategyNumber strategy = BTEqualStrategyNumber);
+void index_scan_key_uuid(IndexScan *scan, AttrNumber column, Datum value,
+						 StrategyNumber strategy = BTEqualStrategyNumber);
+void index_scan_key_time(IndexScan *scan, AttrNumber column, StrategyNumber strategy, TimestampTz value);
 void index_scan_reset_keys(IndexScan *scan);
 
 /*

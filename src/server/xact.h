@@ -36,6 +36,8 @@ enum class TransactionStage : int
 	log_push,
 	hotlist,
 	aborted,
+	timer_news,
+	timers_due,
 	count,
 };
 

@@ -1,0 +1,48 @@
+-- Timers: messages that are not in the log yet.
+
+CREATE FUNCTION queen.schedule(queue text, timer_key text, message jsonb, deliver_at timestamptz DEFAULT NULL,
+	delay interval DEFAULT NULL, partition text DEFAULT 'Default', priority text DEFAULT NULL, ttl interval DEFAULT NULL,
+	headers jsonb DEFAULT NULL, mode text DEFAULT 'replace', OUT verdict text, OUT message_id uuid)
+RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_schedule';
+COMMENT ON FUNCTION queen.schedule(text, text, jsonb, timestamptz, interval, text, text, interval, jsonb, text) IS
+'Push a message later: at deliver_at, or when delay has passed; exactly one of them, and a time that has passed is as good as now. Until then it is a timer of the queue under timer_key. verdict: scheduled; rescheduled, when there was a timer with that key and mode is replace, and everything of it is new, its message_id too; kept, when there was one and mode is keep (message_id is that one''s); too_late, when the message of that one is just being pushed, and nothing was changed. The queue need not exist: it is born as by a push when the timer fires. message_id is what the message will have in the queue: queen.find looks for it. The schedule belongs to the transaction. Waits for another user''s transaction that has the same timer. priority and ttl are for work queues (0A000 in this version). 22023: both or neither of deliver_at and delay, a time that is not finite, an unknown mode.';
+
+CREATE FUNCTION queen.cancel(queue text, timer_key text)
+RETURNS text LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_cancel';
+COMMENT ON FUNCTION queen.cancel(text, text) IS
+'Take a timer back. cancelled: its message will never be pushed, once this transaction commits. absent: no timer has that key, because none ever had, it was cancelled, or its message was pushed: absent never means that it was not delivered. too_late: its message is just being pushed. Waits for another user''s transaction that has the same timer.';
+
+CREATE FUNCTION queen.cancel_prefix(queue text, prefix text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_cancel_prefix';
+COMMENT ON FUNCTION queen.cancel_prefix(text, text) IS
+'Take all timers of the queue back whose keys begin like that, byte by byte (no character is special), and answer how many. Those whose messages are just being pushed are left out.';
+
+CREATE FUNCTION queen.peek_timer(queue text, timer_key text,
+	OUT timer_key text, OUT partition text, OUT deliver_at timestamptz, OUT retry_at timestamptz, OUT message_id uuid,
+	OUT attempts integer, OUT last_error text, OUT created_at timestamptz, OUT updated_at timestamptz,
+	OUT message jsonb, OUT payload bytea, OUT headers jsonb)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'queen_peek_timer';
+COMMENT ON FUNCTION queen.peek_timer(text, text) IS
+'A timer that is pending, with its message; no row when there is none. retry_at: it could not be pushed (last_error), and is tried again then; attempts: how often that was the message''s own fault, the fifth time makes it a dead letter. Works in a read-only transaction and on a standby.';
+
+CREATE FUNCTION queen.list_timers(queue text, after_key text DEFAULT NULL, max_rows integer DEFAULT 100,
+	OUT timer_key text, OUT partition text, OUT deliver_at timestamptz, OUT retry_at timestamptz, OUT message_id uuid,
+	OUT attempts integer, OUT last_error text, OUT created_at timestamptz, OUT updated_at timestamptz)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_list_timers';
+COMMENT ON FUNCTION queen.list_timers(text, text, integer) IS
+'The timers of a queue in the order of their keys (by bytes), up to max_rows behind after_key: to page, give the last key seen. Works in a read-only transaction and on a standby. max_rows: 1 to 100000.';
+
+CREATE FUNCTION queen.count_timers(queue text, prefix text DEFAULT NULL)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_count_timers';
+COMMENT ON FUNCTION queen.count_timers(text, text) IS
+'How many timers of the queue are pending (with keys that begin like that): exact, by a scan of an index.';
+
+CREATE FUNCTION queen.next_timer(queue text)
+RETURNS timestamptz LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_next_timer';
+COMMENT ON FUNCTION queen.next_timer(text) IS
+'When the next timer of the queue is due: null when none is pending, a time that has passed when one is overdue.';
+
+CREATE FUNCTION queen.fire_timers(max_rows integer DEFAULT 1000)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_fire_timers';
+COMMENT ON FUNCTION queen.fire_timers(integer) IS
+'Push the messages of timers that are due, of all tenants, up to max_rows, and answer how many: by hand, for servers whose workers do not run (queen.status() tells). May run beside them, and beside itself. What fails is put off as they put it off. 25000: behind a push of the same transaction.';

@@ -1,0 +1,463 @@
+/*
+ * due.cpp: which timers are due. See due.h; README.md says why scans start at marks.
+ *
+ * Raises. No locks but the table's. What it remembers is this process's own, and a hint. Runs in the pulse, and where fire_timers() is called.
+ */
+#include "timers/due.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* A scan from the bottom comes that often, but takes no more than one part in walk_share of the time. */
+constexpr int64 bottom_interval = 5 * USECS_PER_SEC;
+constexpr int64 bottom_share = 50;
+/* Queues whose marks are remembered. */
+constexpr long most_marks = 4 * most_due_rows;
+
+struct QueueKey
+{
+	pg_uuid_t tenant;
+	char name[max_name_bytes + 1]; /* zero behind the name */
+};
+
+struct QueueMark
+{
+	QueueKey key;
+	TimerMark mark;
+};
+
+/* What this process knows of one incarnation of the table. */
+struct Known
+{
+	Oid table;
+	TimerMark low;		   /* nothing pending at or below, but for what was told */
+	TimestampTz bottom_at; /* when the next scan is to begin at the bottom */
+	bool backlog;		   /* more was due than a batch takes: queues take turns until a batch is not filled */
+	HTAB *queues;
+	QueueKey turn; /* the queue behind which the next batch by turns begins */
+	bool has_turn;
+	bool taking; /* this transaction has taken a batch: if it is rolled back all of it is pending */
+	bool in_doubt;
+};
+
+constexpr TimerMark bottom = {DT_NOBEGIN, {}};
+
+constinit Known known = {};
+
+bool
+is_below(const TimerMark *mark, const TimerMark *other)
+{
+	return mark->at != other->at ? mark->at < other->at : memcmp(&mark->id, &other->id, UUID_LEN) < 0;
+}
+
+TimerMark
+mark_of(TupleTableSlot *slot)
+{
+	TimerMark mark;
+	bool isnull;
+
+	mark.at = DatumGetTimestampTz(slot_getattr(slot, timer_col_visible_at + 1, &isnull));
+	mark.id = *DatumGetUUIDP(slot_getattr(slot, timer_col_message_id + 1, &isnull));
+	return mark;
+}
+
+/* A scan over (…, visible_at, message_id) behind a mark: first the rest of the mark's instant, then what is later. */
+struct MarkedScan
+{
+	IndexScan scan;
+	int prefix; /* keys before the time */
+	TimerMark mark;
+	bool in_instant;
+};
+
+void
+start_later(MarkedScan *marked)
+{
+	const AttrNumber column = (AttrNumber) (marked->prefix + 1);
+
+	marked->in_instant = false;
+	marked->scan.nkeys = marked->prefix;
+	if (marked->mark.at != DT_NOBEGIN)
+		index_scan_key_time(&marked->scan, column, BTGreaterStrategyNumber, marked->mark.at);
+	index_scan_start(&marked->scan);
+}
+
+/* The scan is open and has its prefix's keys. */
+void
+marked_scan_start(MarkedScan *marked, const TimerMark *mark)
+{
+	const AttrNumber column = (AttrNumber) (marked->scan.nkeys + 1);
+
+	marked->prefix = marked->scan.nkeys;
+	marked->mark = *mark;
+	if (mark->at == DT_NOBEGIN)
+	{
+		start_later(marked);
+		return;
+	}
+	marked->in_instant = true;
+	index_scan_key_time(&marked->scan, column, BTEqualStrategyNumber, mark->at);
+	index_scan_key_uuid(&marked->scan, (AttrNumber) (column + 1), UUIDPGetDatum(&marked->mark.id),
+						BTGreaterStrategyNumber);
+	index_scan_start(&marked->scan);
+}
+
+bool
+marked_scan_next(MarkedScan *marked)
+{
+	if (index_scan_next(&marked->scan, ForwardScanDirection))
+		return true;
+	if (!marked->in_instant)
+		return false;
+	start_later(marked);
+	return index_scan_next(&marked->scan, ForwardScanDirection);
+}
+
+Name
+copy_name(TupleTableSlot *slot, TimerColumn column)
+{
+	bool isnull;
+	const text *value = DatumGetTextPP(slot_getattr(slot, column + 1, &isnull));
+	const int size = (int) VARSIZE_ANY_EXHDR(value);
+	char *copy = (char *) palloc((Size) size + 1);
+
+	memcpy(copy, VARDATA_ANY(value), (Size) size);
+	copy[size] = '\0';
+	return {copy, size};
+}
+
+/* Bytes that the message of a row will have, about. */
+Size
+size_of(TupleTableSlot *slot)
+{
+	constexpr TimerColumn columns[] = {timer_col_message, timer_col_payload, timer_col_headers};
+	Size size = 0;
+
+	for (TimerColumn column : columns)
+	{
+		bool isnull;
+		const Datum value = slot_getattr(slot, column + 1, &isnull);
+
+		if (!isnull)
+			size += toast_raw_datum_size(value);
+	}
+	return size;
+}
+
+/* A batch that is being collected. */
+struct Collector
+{
+	DueBatch *batch;
+	TimestampTz now;
+	int rows;
+	Size bytes; /* left */
+};
+
+bool
+is_full(const Collector *collector)
+{
+	return collector->batch->count == collector->rows || collector->bytes == 0;
+}
+
+void
+add(Collector *collector, TupleTableSlot *slot, const TimerMark *mark)
+{
+	DueTimer *timer = &collector->batch->timers[collector->batch->count++];
+	const Size size = size_of(slot);
+	bool isnull;
+
+	timer->tid = slot->tts_tid;
+	timer->tenant = *DatumGetUUIDP(slot_getattr(slot, timer_col_tenant + 1, &isnull));
+	timer->queue = copy_name(slot, timer_col_queue);
+	timer->key = copy_name(slot, timer_col_key);
+	timer->partition = copy_name(slot, timer_col_partition);
+	timer->deliver_at = DatumGetTimestampTz(slot_getattr(slot, timer_col_deliver_at + 1, &isnull));
+	timer->mark = *mark;
+	/* one that is larger than the whole bound goes all the same, alone */
+	collector->bytes -= Min(size, collector->bytes);
+}
+
+int
+compare_names(Name left, Name right)
+{
+	const int order = memcmp(left.data, right.data, (Size) Min(left.size, right.size));
+
+	return order != 0 ? order : left.size - right.size;
+}
+
+int
+compare_due(const void *a, const void *b)
+{
+	const DueTimer *left = (const DueTimer *) a;
+	const DueTimer *right = (const DueTimer *) b;
+	int order = memcmp(&left->tenant, &right->tenant, UUID_LEN);
+
+	if (order == 0)
+		order = compare_names(left->queue, right->queue);
+	if (order == 0)
+		order = compare_names(left->partition, right->partition);
+	if (order == 0)
+		order = is_below(&left->mark, &right->mark) ? -1 : 1;
+	return order;
+}
+
+/* The oldest of all. The mark behind the last one of them. */
+TimerMark
+collect_oldest(Collector *collector, TimerTable *timers, Snapshot snapshot)
+{
+	TimerMark low = known.low;
+	MarkedScan marked = {};
+
+	index_scan_open(&marked.scan, timers->table, timers->by_time, snapshot);
+	marked_scan_start(&marked, &known.low);
+	while (marked_scan_next(&marked))
+	{
+		const TimerMark mark = mark_of(marked.scan.slot);
+
+		if (mark.at > collector->now)
+		{
+			collector->batch->next = mark.at;
+			break;
+		}
+		if (is_full(collector))
+		{
+			collector->batch->more = true;
+			break;
+		}
+		add(collector, marked.scan.slot, &mark);
+		low = mark;
+	}
+	index_scan_close(&marked.scan);
+	return low;
+}
+
+/* ---- by turns ---- */
+
+QueueKey
+key_of(const pg_uuid_t *tenant, Name queue)
+{
+	QueueKey key = {};
+
+	key.tenant = *tenant;
+	memcpy(key.name, queue.data, (Size) queue.size);
+	return key;
+}
+
+/*
+ * The first queue behind one that has an entry, dead or alive: read from the index alone, since a queue that was drained under a held
+ * snapshot may begin with a hundred thousand dead ones.
+ */
+bool
+next_queue(IndexScan *scan, const QueueKey *behind, QueueKey *found)
+{
+	bool is_tenant_done = behind == nullptr;
+
+	for (int round = 0; round < 2; round++)
+	{
+		index_scan_reset_keys(scan);
+		if (!is_tenant_done)
+		{
+			index_scan_key_uuid(scan, 1, UUIDPGetDatum(&behind->tenant));
+			index_scan_key_text(scan, 2, CStringGetTextDatum(behind->name), BTGreaterStrategyNumber);
+		}
+		else if (behind != nullptr)
+			index_scan_key_uuid(scan, 1, UUIDPGetDatum(&behind->tenant), BTGreaterStrategyNumber);
+		index_scan_start(scan);
+		if (index_scan_next_entry(scan, ForwardScanDirection))
+		{
+			const pg_uuid_t *tenant = DatumGetUUIDP(index_scan_entry(scan, 1));
+			const text *queue = DatumGetTextPP(index_scan_entry(scan, 2));
+
+			*found = key_of(tenant, {VARDATA_ANY(queue), (int) VARSIZE_ANY_EXHDR(queue)});
+			return true;
+		}
+		if (is_tenant_done)
+			return false;
+		is_tenant_done = true;
+	}
+	return false;
+}
+
+QueueMark *
+mark_of_queue(const QueueKey *key)
+{
+	bool found;
+	QueueMark *entry = (QueueMark *) hash_search(known.queues, key, HASH_ENTER, &found);
+
+	if (!found)
+		entry->mark = bottom;
+	return entry;
+}
+
+/* Up to quota of a queue's due timers. */
+void
+collect_of_queue(Collector *collector, TimerTable *timers, Snapshot snapshot, const QueueKey *key, int quota)
+{
+	QueueMark *entry = mark_of_queue(key);
+	MarkedScan marked = {};
+	int count = 0;
+
+	index_scan_open(&marked.scan, timers->table, timers->by_queue, snapshot);
+	index_scan_key_uuid(&marked.scan, 1, UUIDPGetDatum(&key->tenant));
+	index_scan_key_text(&marked.scan, 2, CStringGetTextDatum(key->name));
+	marked_scan_start(&marked, &entry->mark);
+	while (count < quota && !is_full(collector) && marked_scan_next(&marked))
+	{
+		const TimerMark mark = mark_of(marked.scan.slot);
+
+		if (mark.at > collector->now)
+			break;
+		add(collector, marked.scan.slot, &mark);
+		count++;
+		entry->mark = mark;
+	}
+	index_scan_close(&marked.scan);
+}
+
+/* The marks of queues rest on the same news as the one of all. */
+void
+forget_queues()
+{
+	HASH_SEQ_STATUS scan;
+	const QueueMark *entry;
+
+	hash_seq_init(&scan, known.queues);
+	while ((entry = (const QueueMark *) hash_seq_search(&scan)) != nullptr)
+		(void) hash_search(known.queues, &entry->key, HASH_REMOVE, nullptr);
+}
+
+/* Each queue's oldest, from where the last batch ended. */
+void
+collect_by_turns(Collector *collector, TimerTable *timers, Snapshot snapshot)
+{
+	QueueKey *queues = (QueueKey *) palloc(sizeof(QueueKey) * (Size) collector->rows);
+	int count = 0;
+	bool around = !known.has_turn;
+	IndexScan scan;
+
+	if (hash_get_num_entries(known.queues) + collector->rows > most_marks)
+		forget_queues();
+	index_scan_open(&scan, timers->table, timers->by_queue, snapshot);
+	scan.entries = true;
+	while (count < collector->rows)
+	{
+		QueueKey found;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!next_queue(&scan, known.has_turn ? &known.turn : nullptr, &found))
+		{
+			if (around)
+				break;
+			around = true;
+			known.has_turn = false;
+			continue;
+		}
+		if (count > 0 && memcmp(&found, &queues[0], sizeof(found)) == 0)
+			break;
+		queues[count++] = found;
+		known.turn = found;
+		known.has_turn = true;
+	}
+	index_scan_close(&scan);
+	/* what some leave the others take */
+	for (int quota = Max(collector->rows / Max(count, 1), 1), before = -1;
+		 !is_full(collector) && collector->batch->count > before;)
+	{
+		before = collector->batch->count;
+		for (int i = 0; i < count && !is_full(collector); i++)
+			collect_of_queue(collector, timers, snapshot, &queues[i], quota);
+	}
+}
+
+void
+begin_anew(Oid table)
+{
+	HASHCTL control = {};
+
+	if (known.queues != nullptr)
+		hash_destroy(known.queues);
+	known = {};
+	control.keysize = sizeof(QueueKey);
+	control.entrysize = sizeof(QueueMark);
+	control.hcxt = TopMemoryContext;
+	known.queues = hash_create("queen timer queues", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	known.low = bottom;
+	known.table = table;
+}
+
+} // namespace
+
+extern "C"
+{
+/* Never raises. */
+static void
+due_ended(bool committed)
+{
+	known.in_doubt |= known.taking && !committed;
+	known.taking = false;
+}
+}
+
+const TransactionParticipant due_participant = {nullptr, nullptr, due_ended, nullptr, nullptr};
+
+void
+due_lower(TimestampTz at)
+{
+	if (known.table == InvalidOid || at > known.low.at)
+		return;
+	/* behind all of that instant's */
+	known.low = {at - 1, {}};
+	memset(&known.low.id, 0xff, UUID_LEN);
+	forget_queues();
+}
+
+void
+due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Size bytes, DueBatch *batch)
+{
+	Collector collector = {batch, now, Min(rows, most_due_rows), bytes};
+	const TimestampTz began = GetCurrentTimestamp();
+
+	if (known.table != RelationGetRelid(timers->table) || known.in_doubt)
+		begin_anew(RelationGetRelid(timers->table));
+	known.taking = true;
+	*batch = {};
+	batch->next = DT_NOEND;
+	batch->timers = (DueTimer *) palloc(sizeof(DueTimer) * (Size) collector.rows);
+	/* a clock that went back makes it come late by no more than it went */
+	batch->complete = began >= known.bottom_at || known.bottom_at - began > USECS_PER_DAY;
+	if (batch->complete)
+	{
+		known.low = bottom;
+		forget_queues();
+	}
+	if (!known.backlog)
+	{
+		const TimerMark low = collect_oldest(&collector, timers, snapshot);
+
+		if (batch->more)
+			known.backlog = true;
+		else
+			known.low = low;
+	}
+	if (known.backlog)
+	{
+		batch->count = 0;
+		batch->more = true;
+		batch->complete = false;
+		collector.bytes = bytes;
+		collect_by_turns(&collector, timers, snapshot);
+		known.backlog = is_full(&collector);
+	}
+	if (began >= known.bottom_at)
+	{
+		const TimestampTz ended = GetCurrentTimestamp();
+
+		known.bottom_at = ended + Max(bottom_interval, (ended - began) * bottom_share);
+	}
+	qsort(batch->timers, (size_t) batch->count, sizeof(DueTimer), compare_due);
+}
+
+} // namespace queen

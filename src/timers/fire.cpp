@@ -1,0 +1,359 @@
+/*
+ * fire.cpp: timers that are due enter their queues. See fire.h and README.md.
+ *
+ * Raises. Locks: the timers' rows, by deleting them, without waiting; what a flush locks. Each attempt is a sub-transaction of its own, so
+ * that one that fails leaves the others. Runs in the pulse, and where fire_timers() is called.
+ */
+#include "timers/fire.h"
+
+#include "log/flush.h"
+#include "log/push_buffer.h"
+#include "log/queues.h"
+#include "log/timer_news.h"
+#include "server/guards.h"
+#include "server/settings.h"
+#include "server/uuids.h"
+#include "timers/due.h"
+#include "timers/failures.h"
+
+namespace queen
+{
+
+namespace
+{
+
+constexpr Size most_bytes = 8 * 1024 * 1024;
+
+struct Firing
+{
+	FireStep *step;
+	DueBatch batch;
+	TimerTable timers;
+	Snapshot snapshot;
+	Oid tables;		 /* as lock_for_push says */
+	Failure failure; /* of what is put off */
+	const ErrorData *error;
+};
+
+/* What is tried under a sub-transaction. */
+using Attempt = void (*)(Firing *firing, int first, int count);
+
+/* Null when all of it succeeded; otherwise nothing of it happened, and this is why. */
+ErrorData *
+attempt(Firing *firing, int first, int count, Attempt what)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData *volatile error = nullptr;
+
+	BeginInternalSubTransaction(nullptr);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		what(firing, first, count);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	/* not a timer's: the caller wants to end */
+	if (error != nullptr && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	return error;
+}
+
+bool
+same_destination(const DueTimer *left, const DueTimer *right)
+{
+	auto same = [](Name a, Name b) { return a.size == b.size && memcmp(a.data, b.data, (Size) a.size) == 0; };
+
+	return memcmp(&left->tenant, &right->tenant, UUID_LEN) == 0 && same(left->queue, right->queue) &&
+		   same(left->partition, right->partition);
+}
+
+/* The message of a row, into the push buffer. */
+void
+push_row(const Firing *firing, const DueTimer *timer, TupleTableSlot *slot)
+{
+	bool isnull;
+	bool raw;
+	bool bare;
+	const core::Uuid id = uuid_from_datum(slot_getattr(slot, timer_col_message_id + 1, &isnull));
+	Datum content = slot_getattr(slot, timer_col_message + 1, &raw);
+	const Datum headers = slot_getattr(slot, timer_col_headers + 1, &bare);
+	const varlena *plain;
+
+	if (raw)
+		content = slot_getattr(slot, timer_col_payload + 1, &isnull);
+	plain = PG_DETOAST_DATUM_PACKED(content);
+	push_buffer_add(push_buffer_partition(firing->tables, &timer->tenant, timer->queue, timer->partition), &id, raw,
+					bare ? nullptr : DatumGetJsonbP(headers), VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), nullptr);
+}
+
+/* Take timers and push their messages. What somebody else is at is left. */
+void
+fire(Firing *firing, int first, int count)
+{
+	TupleTableSlot *slot = table_slot_create(firing->timers.table, nullptr);
+	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen timer", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller = MemoryContextSwitchTo(per_row);
+	int64 held = 0;
+
+	firing->tables = lock_for_push();
+	for (int i = first; i < first + count; i++)
+	{
+		DueTimer *timer = &firing->batch.timers[i];
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(per_row);
+		if (!table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) ||
+			!delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
+			held++;
+		else
+			push_row(firing, timer, slot);
+	}
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(per_row);
+	ExecDropSingleTupleTableSlot(slot);
+	flush_pushes();
+	firing->step->held += held;
+	firing->step->fired += count - held;
+}
+
+/* Where to cut a part that failed in two: between two destinations if it has several. */
+int
+cut(const Firing *firing, int first, int count)
+{
+	const DueTimer *timers = firing->batch.timers;
+	const int middle = first + count / 2;
+
+	for (int away = 0; away < count; away++)
+		for (int at : {middle - away, middle + away})
+			if (at > first && at < first + count && !same_destination(&timers[at - 1], &timers[at]))
+				return at;
+	return middle;
+}
+
+void
+put_off(Firing *firing, int first, int count)
+{
+	(void) count;
+	timer_failed(&firing->timers, &firing->batch.timers[first], firing->failure, firing->error);
+}
+
+/* Put timers off; what cannot even be put off comes again soon. */
+void
+put_off_all(Firing *firing, int first, int count, Failure failure, const ErrorData *error)
+{
+	for (int i = first; i < first + count; i++)
+	{
+		const ErrorData *again;
+
+		firing->failure = failure;
+		firing->error = error;
+		again = attempt(firing, i, 1, put_off);
+		firing->step->failed++;
+		if (again != nullptr)
+		{
+			firing->step->paused = true;
+			due_lower(firing->batch.timers[i].mark.at);
+			ereport(WARNING, (errmsg("queen: timer \"%s\" of queue \"%s\" could not be put off",
+									 firing->batch.timers[i].key.data, firing->batch.timers[i].queue.data),
+							  errdetail("%s: %s", unpack_sql_state(again->sqlerrcode), again->message)));
+		}
+	}
+}
+
+/* Everything from there on is left for a later step. */
+void
+pause_at(Firing *firing, int first, int count, const ErrorData *error)
+{
+	for (int i = first; i < first + count; i++)
+		due_lower(firing->batch.timers[i].mark.at);
+	if (!firing->step->paused)
+		ereport(WARNING, (errmsg("queen: timers could not be fired, and are tried again"),
+						  errdetail("%s: %s", unpack_sql_state(error->sqlerrcode), error->message)));
+	firing->step->paused = true;
+}
+
+void
+fire_part(Firing *firing, int first, int count)
+{
+	ErrorData *error;
+	Failure failure;
+
+	if (firing->step->paused)
+	{
+		for (int i = first; i < first + count; i++)
+			due_lower(firing->batch.timers[i].mark.at);
+		return;
+	}
+	error = attempt(firing, first, count, fire);
+	if (error == nullptr)
+		return;
+	failure = failure_of(error->sqlerrcode);
+	if (failure == Failure::everybodys)
+		pause_at(firing, first, count, error);
+	else if (count > 1 && (failure == Failure::its_own ||
+						   !same_destination(&firing->batch.timers[first], &firing->batch.timers[first + count - 1])))
+	{
+		const int at = cut(firing, first, count);
+
+		fire_part(firing, first, at - first);
+		fire_part(firing, at, first + count - at);
+	}
+	else
+		put_off_all(firing, first, count, failure, error);
+	FreeErrorData(error);
+}
+
+/* The queue of the first timer comes to be. */
+void
+give_birth(Firing *firing, int first, int count)
+{
+	const DueTimer *timer = &firing->batch.timers[first];
+	QueueTable queues;
+	QueueRow queue;
+
+	(void) count;
+	queue_table_open(&queues, RowExclusiveLock);
+	queue_ensure(&queues, &timer->tenant, timer->queue, setting_auto_create, &queue);
+	queue_table_close(&queues);
+}
+
+/*
+ * Queues that are missing: those are made, and nothing else is done in this transaction. False when there was none; what cannot
+ * be made fails its timers.
+ */
+bool
+make_queues(Firing *firing)
+{
+	const DueTimer *timers = firing->batch.timers;
+	QueueTable queues;
+	QueueRow queue;
+	bool made = false;
+	int end;
+
+	queue_table_open(&queues, AccessShareLock);
+	for (int i = 0; i < firing->batch.count; i = end)
+	{
+		ErrorData *error;
+
+		for (end = i + 1; end < firing->batch.count && memcmp(&timers[end].tenant, &timers[i].tenant, UUID_LEN) == 0 &&
+						  timers[end].queue.size == timers[i].queue.size &&
+						  memcmp(timers[end].queue.data, timers[i].queue.data, (Size) timers[i].queue.size) == 0;)
+			end++;
+		if (queue_find(&queues, &timers[i].tenant, timers[i].queue, &queue))
+			continue;
+		made = true;
+		error = attempt(firing, i, end - i, give_birth);
+		if (error == nullptr)
+			continue;
+		if (failure_of(error->sqlerrcode) == Failure::everybodys)
+			pause_at(firing, i, end - i, error);
+		else
+			put_off_all(firing, i, end - i, failure_of(error->sqlerrcode), error);
+	}
+	queue_table_close(&queues);
+	if (made)
+		/* nothing of the batch was fired */
+		for (int i = 0; i < firing->batch.count; i++)
+			due_lower(timers[i].mark.at);
+	return made;
+}
+
+/* Timers that are overdue by more than is wanted go, with a line in the log each. */
+void
+drop_overdue(Firing *firing, TimestampTz before)
+{
+	int left = 0;
+
+	for (int i = 0; i < firing->batch.count; i++)
+	{
+		DueTimer *timer = &firing->batch.timers[i];
+
+		if (timer->deliver_at >= before)
+			firing->batch.timers[left++] = *timer;
+		else if (delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
+		{
+			firing->step->dropped++;
+			ereport(LOG, (errmsg("queen: timer \"%s\" of queue \"%s\" was due at %s and is dropped", timer->key.data,
+								 timer->queue.data, timestamptz_to_str(timer->deliver_at)),
+						  errdetail("queen.overdue_limit is %d s.", setting_overdue_limit)));
+		}
+	}
+	firing->batch.count = left;
+	CommandCounterIncrement();
+}
+
+} // namespace
+
+void
+fire_step(int64 most, FireStep *step)
+{
+	const int rows = (int) Min(most, (int64) setting_timer_batch);
+	const TimestampTz now = GetCurrentTimestamp();
+	TimestampTz told;
+	Firing firing = {};
+
+	*step = {};
+	if (push_buffer_count() > 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+						errmsg("timers cannot be fired behind a push of the same transaction"),
+						errhint("Fire them in a transaction of their own.")));
+	/* before the snapshot */
+	told = timer_news_heard();
+	if (told != DT_NOEND)
+		due_lower(told);
+	firing.step = step;
+	timer_table_open(&firing.timers, RowExclusiveLock);
+	firing.snapshot = register_latest_snapshot();
+	due_collect(&firing.timers, firing.snapshot, now, rows, most_bytes, &firing.batch);
+	step->more = firing.batch.more;
+	step->next = firing.batch.next;
+	step->complete = firing.batch.complete;
+	if (firing.batch.count > 0)
+		timer_fire_begin();
+	if (firing.batch.count > 0 && setting_overdue_limit > 0)
+		drop_overdue(&firing, now - (int64) setting_overdue_limit * USECS_PER_SEC);
+	if (firing.batch.count > 0)
+	{
+		if (make_queues(&firing))
+			step->more = true;
+		else
+			fire_part(&firing, 0, firing.batch.count);
+	}
+	UnregisterSnapshot(firing.snapshot);
+	timer_table_close(&firing.timers);
+}
+
+QUEEN_FUNCTION(queen_fire_timers)
+
+/* queen.fire_timers(max_rows) returns bigint */
+Datum
+queen_fire_timers(PG_FUNCTION_ARGS)
+{
+	int64 left;
+	int64 fired = 0;
+	FireStep step;
+
+	guard_write("queen.fire_timers()");
+	left = count_argument(fcinfo, 0, "max_rows", 1, PG_INT32_MAX);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		fire_step(left, &step);
+		fired += step.fired;
+		left -= step.fired;
+	} while (step.more && !step.paused && left > 0);
+	return Int64GetDatum(fired);
+}
+
+} // namespace queen

@@ -1,0 +1,235 @@
+/*
+ * schedule.cpp: queen.schedule, cancel and cancel_prefix.
+ *
+ * Raises. Locks: the timers' rows, to the end of the transaction; see README.md for who waits. Runs in backends.
+ */
+#include "log/push_later.h"
+#include "log/push_message.h"
+#include "log/timer_rows.h"
+#include "server/guards.h"
+#include "server/settings.h"
+#include "server/uuids.h"
+#include "timers/timers.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* What schedule does with a timer that is there. */
+enum class Mode
+{
+	replace,
+	keep,
+};
+
+Mode
+mode_argument(FunctionCallInfo fcinfo, int argno)
+{
+	const char *mode;
+
+	if (PG_ARGISNULL(argno))
+		raise_null_argument("mode");
+	mode = text_to_cstring(PG_GETARG_TEXT_PP(argno));
+	if (strcmp(mode, "replace") == 0)
+		return Mode::replace;
+	if (strcmp(mode, "keep") != 0)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("mode \"%s\" is not known", mode),
+			 errhint(
+				 "replace puts the new timer in the place of one with the same key, keep leaves that one as it is.")));
+	return Mode::keep;
+}
+
+void
+refuse_work_arguments(FunctionCallInfo fcinfo, int priority_arg, int ttl_arg)
+{
+	if (!PG_ARGISNULL(priority_arg))
+		raise_unsupported_argument("priority", "Timers go to log queues in this version.");
+	if (!PG_ARGISNULL(ttl_arg))
+		raise_unsupported_argument("ttl", "Timers go to log queues in this version.");
+}
+
+const char *
+verdict_of(TimerVerdict verdict)
+{
+	switch (verdict)
+	{
+		case TimerVerdict::scheduled:
+			return "scheduled";
+		case TimerVerdict::rescheduled:
+			return "rescheduled";
+		case TimerVerdict::kept:
+			return "kept";
+		case TimerVerdict::too_late:
+			break;
+	}
+	return "too_late";
+}
+
+TimerVerdict
+schedule(const TimerName *name, const TimerMessage *message, Mode mode, core::Uuid *id)
+{
+	TimerVerdict verdict = TimerVerdict::scheduled;
+	bool done = false;
+	TimerTable timers;
+	TimerRow there;
+	TimerRow row;
+
+	*id = message->id;
+	timer_row_fill(name, message, &row);
+	timer_table_open(&timers, RowExclusiveLock);
+	while (!done)
+	{
+		switch (timer_lock(&timers, name, &there))
+		{
+			case TimerLock::absent:
+				done = timer_insert(&timers, &row);
+				break;
+			case TimerLock::held:
+				verdict = TimerVerdict::too_late;
+				done = true;
+				break;
+			case TimerLock::locked:
+				done = true;
+				if (mode == Mode::keep)
+				{
+					verdict = TimerVerdict::kept;
+					*id = uuid_from_datum(there.values[timer_col_message_id]);
+					break;
+				}
+				verdict = TimerVerdict::rescheduled;
+				row.tid = there.tid;
+				row.values[timer_col_created_at] = there.values[timer_col_created_at];
+				timer_update(&timers, &row);
+				break;
+		}
+	}
+	timer_table_close(&timers);
+	return verdict;
+}
+
+} // namespace
+
+TimerName
+timer_name_arguments(FunctionCallInfo fcinfo)
+{
+	TimerName name = {setting_tenant(), name_argument(fcinfo, 0, "queue"), {}};
+
+	name.key = name_argument(fcinfo, 1, "timer_key");
+	return name;
+}
+
+QUEEN_FUNCTION(queen_schedule)
+QUEEN_FUNCTION(queen_cancel)
+QUEEN_FUNCTION(queen_cancel_prefix)
+
+/*
+ * queen.schedule(queue, timer_key, message jsonb, deliver_at, delay, partition, priority, ttl, headers, mode) returns (verdict, message_id)
+ */
+Datum
+queen_schedule(PG_FUNCTION_ARGS)
+{
+	TimerName name;
+	TimerMessage message = {};
+	core::Uuid id;
+	TimerVerdict verdict;
+	TupleDesc desc;
+	Datum values[2];
+	bool nulls[2] = {};
+	Mode mode;
+
+	guard_write("queen.schedule()");
+	name = timer_name_arguments(fcinfo);
+	if (PG_ARGISNULL(2))
+		raise_null_argument("message");
+	message.content = PG_GETARG_DATUM(2);
+	message.deliver_at = deliver_at_argument(fcinfo, 3, 4);
+	message.partition = name_argument(fcinfo, 5, "partition");
+	refuse_work_arguments(fcinfo, 6, 7);
+	message.headers = push_headers_argument(fcinfo, 8);
+	mode = mode_argument(fcinfo, 9);
+	push_check_size(VARSIZE_ANY_EXHDR(PG_GETARG_JSONB_P(2)), message.headers);
+	message.content = JsonbPGetDatum(PG_GETARG_JSONB_P(2));
+	message.id = push_mint_id(push_ms());
+	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("return type must be a row type")));
+	verdict = schedule(&name, &message, mode, &id);
+	values[0] = CStringGetTextDatum(verdict_of(verdict));
+	nulls[1] = verdict == TimerVerdict::too_late;
+	values[1] = nulls[1] ? (Datum) 0 : uuid_to_datum(id);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/* queen.cancel(queue, timer_key) returns text */
+Datum
+queen_cancel(PG_FUNCTION_ARGS)
+{
+	const char *verdict = "absent";
+	TimerTable timers;
+	TimerName name;
+	TimerRow row;
+
+	guard_write("queen.cancel()");
+	name = timer_name_arguments(fcinfo);
+	timer_table_open(&timers, RowExclusiveLock);
+	switch (timer_lock(&timers, &name, &row))
+	{
+		case TimerLock::absent:
+			break;
+		case TimerLock::held:
+			verdict = "too_late";
+			break;
+		case TimerLock::locked:
+			timer_delete(&timers, &row);
+			verdict = "cancelled";
+			break;
+	}
+	timer_table_close(&timers);
+	PG_RETURN_TEXT_P(cstring_to_text(verdict));
+}
+
+/* queen.cancel_prefix(queue, prefix) returns bigint */
+Datum
+queen_cancel_prefix(PG_FUNCTION_ARGS)
+{
+	Snapshot snapshot;
+	TimerTable timers;
+	TimerName name;
+	IndexScan scan;
+	int64 count = 0;
+
+	guard_write("queen.cancel_prefix()");
+	name = {setting_tenant(), name_argument(fcinfo, 0, "queue"), {}};
+	name.key = name_argument(fcinfo, 1, "prefix");
+	timer_table_open(&timers, RowExclusiveLock);
+	snapshot = register_latest_snapshot();
+	timer_scan_keys(&scan, &timers, snapshot, name.tenant, name.queue, name.key);
+	while (index_scan_next(&scan, ForwardScanDirection))
+	{
+		const Name prefix = name.key;
+		const text *key;
+		TimerName found = name;
+		TimerRow row;
+		bool isnull;
+
+		key = DatumGetTextPP(slot_getattr(scan.slot, timer_col_key + 1, &isnull));
+		found.key = {VARDATA_ANY(key), (int) VARSIZE_ANY_EXHDR(key)};
+		if (found.key.size < prefix.size || memcmp(found.key.data, prefix.data, (Size) prefix.size) != 0)
+			break;
+		/* what a fire holds is as good as gone; a timer that was moved meanwhile is still one of these */
+		if (timer_lock(&timers, &found, &row) == TimerLock::locked)
+		{
+			timer_delete(&timers, &row);
+			count++;
+		}
+	}
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	timer_table_close(&timers);
+	return Int64GetDatum(count);
+}
+
+} // namespace queen

@@ -1,0 +1,27 @@
+/*
+ * timers.h: what the files of this folder share.
+ */
+#ifndef QUEEN_TIMERS_TIMERS_H
+#define QUEEN_TIMERS_TIMERS_H
+
+#include "log/timer_rows.h"
+#include "server/errors.h"
+#include "server/pg.h"
+
+namespace queen
+{
+
+enum class TimerVerdict
+{
+	scheduled,
+	rescheduled,
+	kept,
+	too_late,
+};
+
+/* The arguments queue and timer_key, the first two. */
+TimerName timer_name_arguments(FunctionCallInfo fcinfo);
+
+} // namespace queen
+
+#endif
