@@ -132,6 +132,32 @@ dead_scan_close(DeadScan *scan)
 }
 
 bool
+dead_letters_next_queue(int64 from, int64 *queue_id)
+{
+	Relation table = open_table(Table::dead_letters, AccessShareLock);
+	Relation index = open_index(table, {dead_col_queue_id + 1, dead_col_dead_id + 1}, AccessShareLock, false);
+	Snapshot snapshot = register_latest_snapshot();
+	IndexScan scan;
+	bool found;
+
+	index_scan_open(&scan, table, index, snapshot);
+	index_scan_key_int8(&scan, 1, BTGreaterEqualStrategyNumber, from);
+	index_scan_start(&scan);
+	found = index_scan_next(&scan, ForwardScanDirection);
+	if (found)
+	{
+		bool isnull;
+
+		*queue_id = DatumGetInt64(slot_getattr(scan.slot, dead_col_queue_id + 1, &isnull));
+	}
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	index_close(index, NoLock);
+	table_close(table, NoLock);
+	return found;
+}
+
+bool
 dead_letters_expire_step(int64 queue_id, TimestampTz before)
 {
 	constexpr int most = 1000;

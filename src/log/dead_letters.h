@@ -84,6 +84,9 @@ void dead_scan_open(DeadScan *scan, const DeadChoice *choice, LOCKMODE mode);
 bool dead_scan_next(DeadScan *scan);
 void dead_scan_close(DeadScan *scan);
 
+/* The first queue from an id on that has dead letters; false when none has. */
+bool dead_letters_next_queue(int64 from, int64 *queue_id);
+
 /* Delete a queue's dead letters that died before a time, up to 1,000. False when none is left. Never waits. */
 bool dead_letters_expire_step(int64 queue_id, TimestampTz before);
 

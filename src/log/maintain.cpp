@@ -23,28 +23,6 @@ namespace
 /* Partitions that are looked at in one transaction while there is nothing to do. */
 constexpr int most_looks = 1000;
 
-/* The first queue from an id on, of any tenant. */
-bool
-next_queue(int64 from, QueueRow *row)
-{
-	Snapshot snapshot = register_latest_snapshot();
-	QueueTable queues;
-	IndexScan scan;
-	bool found;
-
-	queue_table_open(&queues, AccessShareLock);
-	index_scan_open(&scan, queues.table, queues.by_id, snapshot);
-	index_scan_key_int8(&scan, 1, BTGreaterEqualStrategyNumber, from);
-	index_scan_start(&scan);
-	found = index_scan_next(&scan, ForwardScanDirection);
-	if (found)
-		queue_row_from_slot(scan.slot, row);
-	index_scan_close(&scan);
-	queue_table_close(&queues);
-	UnregisterSnapshot(snapshot);
-	return found;
-}
-
 /* Look at partitions of the pass's queue until one has something to do, or enough were looked at. False at the end. */
 bool
 walk_partitions(MaintainPass *pass, const QueueRow *queue)
@@ -68,35 +46,36 @@ walk_partitions(MaintainPass *pass, const QueueRow *queue)
 	return partition != nullptr;
 }
 
-/* The pass is through with a phase. */
+/* The pass goes on with the next of its phases; false when there is none. */
 bool
 next_phase(MaintainPass *pass)
 {
-	pass->phase = (MaintainPhase) ((int) pass->phase + 1);
 	pass->id = 0;
 	pass->partition_id = 0;
 	pass->block = 0;
+	do
+		pass->phase = (MaintainPhase) ((int) pass->phase + 1);
+	while (pass->phase != MaintainPhase::end && (pass->phases & maintain_phase(pass->phase)) == 0);
 	return pass->phase != MaintainPhase::end;
 }
 
 /* A step for the pass's next queue; false when there is none. */
 bool
-queue_step(MaintainPass *pass)
+segments_step(MaintainPass *pass)
 {
+	QueueTable queues;
 	QueueRow queue;
-	bool more;
+	bool found;
 
-	if (!next_queue(pass->id, &queue))
+	queue_table_open(&queues, AccessShareLock);
+	found = queue_find_from(&queues, pass->id, &queue);
+	queue_table_close(&queues);
+	if (!found)
 		return false;
 	if (queue.queue_id != pass->id)
 		pass->partition_id = 0;
 	pass->id = queue.queue_id;
-	if (pass->phase == MaintainPhase::segments)
-		more = walk_partitions(pass, &queue);
-	else
-		more = queue.options.dead_retention != option_off &&
-			   dead_letters_expire_step(queue.queue_id, pass->began - queue.options.dead_retention);
-	if (!more)
+	if (!walk_partitions(pass, &queue))
 	{
 		/* partitions of the next queue may be older than this one's last */
 		pass->id++;
@@ -105,13 +84,35 @@ queue_step(MaintainPass *pass)
 	return true;
 }
 
+/* A step for the pass's next queue that has dead letters; false when there is none. */
+bool
+dead_letters_step(MaintainPass *pass)
+{
+	QueueTable queues;
+	QueueRow queue;
+	bool known;
+
+	if (!dead_letters_next_queue(pass->id, &pass->id))
+		return false;
+	queue_table_open(&queues, AccessShareLock);
+	known = queue_find_by_id(&queues, pass->id, &queue);
+	queue_table_close(&queues);
+	if (!known || queue.options.dead_retention == option_off ||
+		!dead_letters_expire_step(pass->id, pass->began - queue.options.dead_retention))
+		pass->id++;
+	return true;
+}
+
 } // namespace
 
 void
-maintain_begin(MaintainPass *pass)
+maintain_begin(MaintainPass *pass, uint32 phases)
 {
 	*pass = {};
+	pass->phases = phases;
 	pass->began = GetCurrentTimestamp();
+	if ((phases & maintain_phase(pass->phase)) == 0)
+		(void) next_phase(pass);
 }
 
 bool
@@ -128,11 +129,13 @@ maintain_step(MaintainPass *pass)
 			done = retired_groups_step();
 			break;
 		case MaintainPhase::segments:
-		case MaintainPhase::dead_letters:
-			done = queue_step(pass);
+			done = segments_step(pass);
 			break;
 		case MaintainPhase::keys:
 			done = dedup_expire_step(&pass->block);
+			break;
+		case MaintainPhase::dead_letters:
+			done = dead_letters_step(pass);
 			break;
 		case MaintainPhase::end:
 			return false;
@@ -160,7 +163,7 @@ queen_maintain(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
 	/* SPI's context outlives the commits */
 	per_step = AllocSetContextCreate(CurrentMemoryContext, "queen maintain", ALLOCSET_DEFAULT_SIZES);
-	maintain_begin(&pass);
+	maintain_begin(&pass, maintain_all);
 	while (more)
 	{
 		MemoryContext caller = MemoryContextSwitchTo(per_step);

@@ -19,9 +19,18 @@ enum class MaintainPhase : int
 	end,
 };
 
-/* A pass over everything: where it stands. Copied at will, holds nothing. */
+/* Phases as a set. */
+constexpr uint32
+maintain_phase(MaintainPhase phase)
+{
+	return 1U << (int) phase;
+}
+inline constexpr uint32 maintain_all = maintain_phase(MaintainPhase::end) - 1;
+
+/* A pass over everything, or over some phases: where it stands. Copied at will, holds nothing. */
 struct MaintainPass
 {
+	uint32 phases;
 	MaintainPhase phase;
 	TimestampTz began; /* ages count from there, so that a pass ends under load */
 	int64 id;		   /* the next filing or queue to look at … */
@@ -29,7 +38,7 @@ struct MaintainPass
 	BlockNumber block;
 };
 
-void maintain_begin(MaintainPass *pass);
+void maintain_begin(MaintainPass *pass, uint32 phases);
 
 /*
  * One bounded step, of all tenants. Commit after it: it may hold a partition's lock. False when the pass is over. Raises;

@@ -108,19 +108,31 @@ queue_find(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row
 	return found;
 }
 
-bool
-queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row)
+static bool
+find_by_id(QueueTable *queues, StrategyNumber how, int64 queue_id, QueueRow *row)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
 	bool found;
 
 	index_scan_open(&scan, queues->table, queues->by_id, snapshot);
-	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, queue_id);
+	index_scan_key_int8(&scan, 1, how, queue_id);
 	found = fetch_one(&scan, row);
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 	return found;
+}
+
+bool
+queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row)
+{
+	return find_by_id(queues, BTEqualStrategyNumber, queue_id, row);
+}
+
+bool
+queue_find_from(QueueTable *queues, int64 queue_id, QueueRow *row)
+{
+	return find_by_id(queues, BTGreaterEqualStrategyNumber, queue_id, row);
 }
 
 LogState

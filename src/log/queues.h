@@ -95,6 +95,9 @@ void queue_table_close(QueueTable *queues);
 bool queue_find(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
 bool queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row);
 
+/* The first from an id on, of any tenant, with the latest snapshot. False at the end. */
+bool queue_find_from(QueueTable *queues, int64 queue_id, QueueRow *row);
+
 /* For a call that only reads the row: find it, or raise 42704. */
 void queue_get(const pg_uuid_t *tenant, Name name, QueueRow *row);
 

@@ -291,4 +291,32 @@ retention_step(const QueueRow *queue, const PartitionRow *partition, const Reten
 	return step;
 }
 
+int64
+retention_age(const QueueOptions *options)
+{
+	auto age = [](int64 option) { return option == option_off ? PG_INT64_MAX : option; };
+
+	return Min(age(options->retention), age(options->completed_retention));
+}
+
+TimestampTz
+retention_due(const PartitionRow *partition, int64 age)
+{
+	Relation segments = open_table(Table::log_segments, AccessShareLock);
+	Relation index = open_index(segments, {segment_col_partition_id + 1, segment_col_base_offset + 1}, AccessShareLock);
+	int64 since;
+	LogStart start;
+	First first;
+	TimestampTz due;
+
+	log_start_read(partition->partition_id, &start);
+	first = look_at_first(segments, index, partition->partition_id, &start);
+	index_close(index, NoLock);
+	table_close(segments, NoLock);
+	since = first.any ? first.created_at : Max(partition->created_at, start.last_created_at);
+	if (!first.any)
+		age = setting_partition_expiry == 0 ? PG_INT64_MAX : (int64) setting_partition_expiry * USECS_PER_SEC;
+	return age == PG_INT64_MAX || pg_add_s64_overflow(since, age, &due) ? (TimestampTz) DT_NOEND : due;
+}
+
 } // namespace queen

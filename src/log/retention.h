@@ -35,6 +35,15 @@ enum class RetentionStep
  */
 RetentionStep retention_step(const QueueRow *queue, const PartitionRow *partition, const RetentionRules *rules);
 
+/* How old a queue's segments may become before retention has to look at them; PG_INT64_MAX: as old as they like. */
+int64 retention_age(const QueueOptions *options);
+
+/*
+ * Since when, as far as is known now, a step will have something to look at in the partition; DT_NOEND: never. It may lie in the past, and
+ * the step find nothing to do all the same: a group has not passed the messages.
+ */
+TimestampTz retention_due(const PartitionRow *partition, int64 age);
+
 } // namespace queen
 
 #endif

@@ -9,9 +9,6 @@
 namespace queen::core::hotlist
 {
 
-/* The ring at a place and its key; false without one. Takes the lock of a shard, shared. */
-bool ring_key(const Hotlist &hotlist, std::uint32_t index, RingKey *key, RingRef *ring) noexcept;
-
 /* Is the key of that database and of those tables (0: of any)? */
 inline bool
 is_of(const RingKey &key, std::uint32_t database, std::uint32_t tables) noexcept

@@ -254,6 +254,9 @@ enum class Owes : std::uint8_t
 /* Does the ring owe a walk? interval 0: no floor. */
 Owes owes(const Hotlist &hotlist, RingRef ring, Micros now, Micros interval) noexcept;
 
+/* When the ring will owe the floor's walk, whatever else it owes; never without a floor, or when the ring is gone. */
+Micros floor_due(const Hotlist &hotlist, RingRef ring, Micros interval) noexcept;
+
 /* Is a walk so late that even a ring with ready candidates should be walked for? After twice the interval. */
 bool overdue(const Hotlist &hotlist, RingRef ring, Micros now, Micros interval) noexcept;
 
@@ -324,7 +327,10 @@ struct PoolStatistics
 
 std::uint32_t ring_places(const Hotlist &hotlist) noexcept;
 
-/* The ring at a place; false when there is none. oldest_ready costs a lock of each shard. */
+/* Which ring is at a place; false when there is none. Takes the lock of a shard, shared. */
+bool ring_key(const Hotlist &hotlist, std::uint32_t index, RingKey *key, RingRef *ring) noexcept;
+
+/* The same with what is known of it. oldest_ready costs a lock of each shard. */
 bool ring_statistics(const Hotlist &hotlist, std::uint32_t index, RingStatistics *statistics) noexcept;
 void pool_statistics(const Hotlist &hotlist, PoolStatistics *statistics) noexcept;
 /* Counters of all rings of a database (0: of all), and of the pool, begin anew. */

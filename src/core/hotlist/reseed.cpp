@@ -82,9 +82,17 @@ owes(const Hotlist &hotlist, RingRef reference, Micros now, Micros interval) noe
 		return Owes::walk;
 	if (incomplete)
 		return Owes::incomplete;
-	if (interval > 0 && now - ring->floor_from.load(memory_order_relaxed) >= interval_of(*ring, reference, interval))
-		return Owes::floor;
-	return Owes::nothing;
+	return now >= floor_due(hotlist, reference, interval) ? Owes::floor : Owes::nothing;
+}
+
+Micros
+floor_due(const Hotlist &hotlist, RingRef reference, Micros interval) noexcept
+{
+	const Ring *ring = ring_of(hotlist, reference);
+
+	if (ring == nullptr || interval <= 0)
+		return never;
+	return later(ring->floor_from.load(memory_order_relaxed), interval_of(*ring, reference, interval));
 }
 
 bool

@@ -31,3 +31,15 @@ COMMENT ON FUNCTION queen_test_changes(bigint) IS
 CREATE FUNCTION queen_test_retired_groups_step() RETURNS boolean LANGUAGE C VOLATILE AS '$libdir/queen', 'queen_retired_groups_step';
 COMMENT ON FUNCTION queen_test_retired_groups_step() IS
 'Delete cursors of a group that was unsubscribed, in up to 1,000 partitions; false when there is nothing to do now.';
+
+CREATE FUNCTION queen_test_retention_watch_step(OUT next bigint, OUT partitions bigint, OUT queued bigint, OUT walks bigint, OUT walking boolean) LANGUAGE C VOLATILE AS '$libdir/queen', 'queen_retention_watch_step';
+COMMENT ON FUNCTION queen_test_retention_watch_step() IS
+'A step of the retention watch, in this session''s memory: in how many microseconds the next one is due, partitions known, those that are due some time, walks begun, and whether one is under way.';
+
+CREATE FUNCTION queen_test_ring_floor_step() RETURNS bigint LANGUAGE C VOLATILE AS '$libdir/queen', 'queen_ring_floor_step';
+COMMENT ON FUNCTION queen_test_ring_floor_step() IS
+'A walk for the ring of the hot-list whose floor is due for longest; in how many microseconds to come again.';
+
+CREATE FUNCTION queen_test_false_clear(queue_id bigint, group_id bigint, partition_id bigint) RETURNS boolean LANGUAGE C VOLATILE STRICT AS '$libdir/queen', 'queen_false_clear';
+COMMENT ON FUNCTION queen_test_false_clear(bigint, bigint, bigint) IS
+'Make the hot-list forget a ready partition that has work; false when it is not ready.';
