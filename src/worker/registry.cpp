@@ -6,7 +6,7 @@
  */
 #include "worker/registry.h"
 
-#include <signal.h>
+#include <csignal>
 
 #include "hotlist/pool.h"
 #include "server/attended.h"
@@ -147,6 +147,27 @@ worker_name(WorkerKind kind)
 			return "launcher";
 	}
 	return "unknown";
+}
+
+const char *
+process_state(const RegistryEntry *entry, const ProcessRecord *process)
+{
+	switch (process->state)
+	{
+		case WorkerState::starting:
+			return "starting";
+		case WorkerState::running:
+			return "running";
+		case WorkerState::leaving:
+			return "leaving";
+		case WorkerState::absent:
+			break;
+	}
+	if (entry != nullptr && entry->evicted)
+		return "evicted";
+	if (process->no_slot)
+		return "no slot";
+	return process->rest_until > hotlist_now() ? "resting" : "absent";
 }
 
 bool

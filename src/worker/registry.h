@@ -85,6 +85,9 @@ struct Launch
 };
 static_assert(sizeof(Launch) <= BGW_EXTRALEN);
 
+/* The state in a word. entry is null for the launcher. */
+const char *process_state(const RegistryEntry *entry, const ProcessRecord *process);
+
 bool registry_there();
 int registry_places();
 
