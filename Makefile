@@ -109,6 +109,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/65_dead.sql \
 	sql/70_views.sql \
 	sql/75_hotlist.sql \
+	sql/77_workers.sql \
 	sql/80_maintain.sql \
 	sql/82_verify.sql \
 	sql/85_rights.sql \

@@ -7,9 +7,13 @@
 #include "log/changes.h"
 #include "log/flush.h"
 #include "log/tails.h"
+#include "server/attended.h"
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/xact.h"
+#include "worker/events.h"
+#include "worker/launcher.h"
+#include "worker/registry.h"
 
 extern "C"
 {
@@ -25,8 +29,13 @@ _PG_init(void)
 	queen::pool_init();
 	queen::aborted_init();
 	queen::changes_init();
+	queen::attended_init();
+	queen::registry_init();
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
 	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);
 	queen::transaction_join(queen::TransactionStage::aborted, &queen::aborted_participant);
+	queen::transaction_join(queen::TransactionStage::workers, &queen::events_participant);
+	queen::events_init();
+	queen::launcher_init();
 }

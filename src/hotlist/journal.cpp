@@ -216,7 +216,7 @@ sub_aborted(SubTransactionId self)
 
 } // namespace
 
-const TransactionParticipant journal_participant = {nullptr, nullptr, ended, sub_committed, sub_aborted};
+const TransactionParticipant journal_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
 
 uint32
 journal_take(const ServedRing *served, uint32 most, uint64 want, NoteNumber *numbers)

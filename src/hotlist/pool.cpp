@@ -206,6 +206,18 @@ hotlist_turn_to_sweep(hot::Micros interval)
 	return head != nullptr && turn(&head->swept_at, interval);
 }
 
+hot::Micros
+hotlist_next_log(hot::Micros interval)
+{
+	return head == nullptr ? hot::never : head->logged_at.load(std::memory_order_relaxed) + interval;
+}
+
+hot::Micros
+hotlist_next_sweep(hot::Micros interval)
+{
+	return head == nullptr ? hot::never : head->swept_at.load(std::memory_order_relaxed) + interval;
+}
+
 void
 pool_init()
 {

@@ -9,8 +9,11 @@
 namespace queen
 {
 
-/* Sweep what nobody uses, and log the busiest rings, each when it is time (settings). Raises only what logging raises. */
-void hotlist_upkeep();
+/*
+ * Sweep what nobody uses, and log the busiest rings, each when it is time (settings); when it will be time again. Raises only what
+ * logging raises.
+ */
+core::hotlist::Micros hotlist_upkeep();
 
 } // namespace queen
 

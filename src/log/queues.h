@@ -146,6 +146,9 @@ bool queue_hold(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow
 bool queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
 bool queue_renew_log(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
 
+/* How many queues a tenant has. */
+int64 count_queues(const pg_uuid_t *tenant);
+
 /* 42704: the queue is not there. */
 [[noreturn]] void raise_unknown_queue(Name name);
 

@@ -9,6 +9,7 @@
 #include "hotlist/upkeep.h"
 #include "log/candidates.h"
 #include "log/ring_walk.h"
+#include "server/attended.h"
 #include "server/settings.h"
 
 namespace queen
@@ -380,7 +381,8 @@ serve(const ClaimRequest *request, const ServeLimits *limits, MessageSink *sink)
 	if (serving.partitions == 0)
 		segment_frames_check(&serving.tables.damage);
 	claim_tables_close(&serving.tables);
-	hotlist_upkeep();
+	if (!keeper_attends())
+		(void) hotlist_upkeep();
 	if (is_traced(request->queue))
 		ereport(
 			LOG,

@@ -25,6 +25,11 @@ extern bool setting_log_hotlist;
 /* What the names of the traced queues begin with, "" for none. */
 const char *setting_hotlist_trace();
 
+extern int setting_maintain_interval; /* s, 0: off */
+
+/* Which databases get background workers: a list of names, "" for all. */
+const char *setting_databases();
+
 extern int setting_partition_expiry; /* s, 0: never */
 
 /* Memory for pushed messages before they go to a temporary file, kilobytes. */
