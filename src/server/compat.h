@@ -108,6 +108,20 @@ transaction_has_ended(TransactionId xid)
 #endif
 }
 
+/* A wait event by name, where they can have names (17); event keeps it for this process. */
+inline uint32
+wait_event_named(uint32 *event, const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	if (*event == 0)
+		*event = WaitEventExtensionNew(name);
+#else
+	(void) name;
+	*event = PG_WAIT_EXTENSION;
+#endif
+	return *event;
+}
+
 /* 16 made the pointer const */
 inline void
 buffile_write(BufFile *file, const void *data, Size size)

@@ -35,6 +35,7 @@ enum class TransactionStage : int
 {
 	log_push,
 	hotlist,
+	waiting,
 	aborted,
 	count,
 };
