@@ -105,6 +105,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/35_groups.sql \
 	sql/40_push.sql \
 	sql/50_pop.sql \
+	sql/55_wait.sql \
 	sql/60_ack.sql \
 	sql/65_dead.sql \
 	sql/70_views.sql \

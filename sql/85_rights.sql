@@ -8,6 +8,7 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('push_batch', 'producer'),
 		('push_bytes', 'producer'),
 		('pop', 'consumer'),
+		('wait', 'consumer'),
 		('peek', 'consumer'),
 		('ack', 'consumer'),
 		('ack_all', 'consumer'),

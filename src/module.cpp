@@ -1,6 +1,7 @@
 /*
  * module.cpp: the library's entry. Runs once in every process that loads it; raises when a setting's name is taken.
  */
+#include "hotlist/gates.h"
 #include "hotlist/journal.h"
 #include "hotlist/pool.h"
 #include "log/aborted.h"
@@ -27,6 +28,7 @@ _PG_init(void)
 	queen::relations_init();
 	queen::tails_init();
 	queen::pool_init();
+	queen::gates_init();
 	queen::aborted_init();
 	queen::changes_init();
 	queen::attended_init();
@@ -34,6 +36,7 @@ _PG_init(void)
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
 	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);
+	queen::transaction_join(queen::TransactionStage::waiting, &queen::waiting_participant);
 	queen::transaction_join(queen::TransactionStage::aborted, &queen::aborted_participant);
 	queen::transaction_join(queen::TransactionStage::workers, &queen::events_participant);
 	queen::events_init();

@@ -22,6 +22,9 @@ hotlist_there()
 	return hotlist().pool != nullptr;
 }
 
+/* How many places for rings it has; also known before the memory is there. */
+uint32 hotlist_rings();
+
 /* The most candidates that one take may ask for. */
 inline constexpr uint32 hotlist_most_taken = 64;
 

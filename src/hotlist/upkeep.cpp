@@ -5,6 +5,7 @@
  */
 #include "hotlist/upkeep.h"
 
+#include "server/attended.h"
 #include "server/settings.h"
 
 namespace queen
@@ -82,6 +83,12 @@ hotlist_upkeep()
 		next = Min(next, hotlist_next_log(log_interval));
 	}
 	return next;
+}
+
+hot::Micros
+hotlist_serving_floor()
+{
+	return keeper_attends() ? 0 : (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
 }
 
 } // namespace queen

@@ -15,6 +15,12 @@ namespace queen
  */
 core::hotlist::Micros hotlist_upkeep();
 
+/*
+ * After how long without a walk whoever serves, or waits, has to walk for a ring: queen.hotlist_reseed_interval; 0, never, where a keeper
+ * does that.
+ */
+core::hotlist::Micros hotlist_serving_floor();
+
 } // namespace queen
 
 #endif

@@ -149,6 +149,9 @@ bool queue_renew_log(QueueTable *queues, const pg_uuid_t *tenant, Name name, Que
 /* How many queues a tenant has. */
 int64 count_queues(const pg_uuid_t *tenant);
 
+/* Who waits at the queue is told at the end of this transaction that its row or its groups may be others. */
+void queue_tell(int64 queue_id);
+
 /* 42704: the queue is not there. */
 [[noreturn]] void raise_unknown_queue(Name name);
 

@@ -19,6 +19,8 @@ bool setting_log_hotlist = false;
 int setting_maintain_interval = 60;
 int setting_partition_expiry = 7 * 24 * 60 * 60;
 int setting_push_buffer_size = 16384;
+int setting_wake_interval = 5;
+int setting_wait_poll_interval = 1000;
 
 namespace
 {
@@ -237,6 +239,15 @@ settings_init()
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
 							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "",
 							   PGC_SUSET, 0, check_tenant, assign_tenant, nullptr);
+	DefineCustomIntVariable(
+		"queen.wait_poll_interval", "The longest that who waits for messages does not look itself.",
+		"It begins with a tenth of that, and is told of what happens meanwhile if queen is preloaded.",
+		&setting_wait_poll_interval, /* bootValue= */ 1000, 100, 3600 * 1000, PGC_SUSET, GUC_UNIT_MS, nullptr, nullptr,
+		nullptr);
+	DefineCustomIntVariable("queen.wake_interval",
+							"While consumers that were woken have not looked yet, others are woken that often.",
+							"0: at each commit.", &setting_wake_interval, /* bootValue= */ 5, 0, 1000, PGC_SIGHUP,
+							GUC_UNIT_MS, nullptr, nullptr, nullptr);
 	if (!is_uuid)
 		early_tenant = EarlyTenant::no_uuid;
 	else if (is_early && !early_accepted)

@@ -35,6 +35,10 @@ extern int setting_partition_expiry; /* s, 0: never */
 /* Memory for pushed messages before they go to a temporary file, kilobytes. */
 extern int setting_push_buffer_size;
 
+/* Waiting: the least time between wakes at one place, and the longest that who waits does not look itself, milliseconds. */
+extern int setting_wake_interval;
+extern int setting_wait_poll_interval;
+
 /*
  * The session's tenant (setting queen.tenant); the nil uuid when none is set. Raises 22023 when one was set that cannot be
  * read: an unchecked value must not open the nil tenant's queues.

@@ -37,6 +37,7 @@ enum class TransactionStage : int
 {
 	log_push,
 	hotlist,
+	waiting,
 	aborted,
 	workers,
 	count,

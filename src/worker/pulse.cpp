@@ -3,6 +3,7 @@
  *
  * Raises, in tasks. Runs in pulses.
  */
+#include "hotlist/gates.h"
 #include "worker/process.h"
 
 namespace queen
@@ -11,7 +12,17 @@ namespace queen
 namespace
 {
 
-constexpr std::span<const Task> tasks = {};
+/* Wakes that are owed, deadlines of the hot-list, notifications. */
+core::Micros
+tick(const TaskRun *run)
+{
+	(void) run;
+	return gates_tick();
+}
+
+constexpr Task tasks[] = {
+	{"wake", TaskNeeds::nothing, true, tick},
+};
 
 } // namespace
 
@@ -21,5 +32,5 @@ void
 queen_pulse_main(Datum arg)
 {
 	(void) arg;
-	queen::worker_main(queen::WorkerKind::pulse, queen::tasks, nullptr);
+	queen::worker_main(queen::WorkerKind::pulse, queen::tasks, queen::gates_attend);
 }
