@@ -106,10 +106,12 @@ SQL_FILES = sql/00_header.sql \
 	sql/40_push.sql \
 	sql/45_timers.sql \
 	sql/50_pop.sql \
+	sql/55_wait.sql \
 	sql/60_ack.sql \
 	sql/65_dead.sql \
 	sql/70_views.sql \
 	sql/75_hotlist.sql \
+	sql/77_workers.sql \
 	sql/80_maintain.sql \
 	sql/82_verify.sql \
 	sql/85_rights.sql \

@@ -5,7 +5,8 @@ CREATE FUNCTION queen.stat_hotlist(OUT database oid, OUT queue_id bigint, OUT gr
 	OUT marks bigint, OUT takes bigint, OUT took bigint, OUT empty bigint, OUT leased bigint, OUT deferred bigint,
 	OUT locked bigint, OUT behind_push bigint, OUT unreached bigint, OUT clears bigint, OUT requeues bigint,
 	OUT epoch_conflicts bigint, OUT dropped bigint, OUT reseeds bigint, OUT reseed_rows bigint, OUT reseed_repairs bigint,
-	OUT last_reseed timestamptz, OUT last_reseed_time double precision, OUT last_served timestamptz)
+	OUT last_reseed timestamptz, OUT last_reseed_time double precision, OUT last_served timestamptz,
+	OUT waiting integer, OUT wakes bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_stat_hotlist';
 COMMENT ON FUNCTION queen.stat_hotlist() IS 'Rows of pg_stat_queen_hotlist without names, of all databases, read from shared memory.';
 
@@ -35,7 +36,8 @@ CREATE VIEW queen.pg_stat_queen_hotlist AS
 	SELECT d.datname AS database, s.database AS database_id, q.tenant, q.name AS queue, g.name AS consumer_group,
 		s.queue_id, s.group_id, s.ready, s.parked, s.checked_out, s.oldest_ready_age, s.owes, s.marks, s.takes, s.took,
 		s.empty, s.leased, s.deferred, s.locked, s.behind_push, s.unreached, s.clears, s.requeues, s.epoch_conflicts,
-		s.dropped, s.reseeds, s.reseed_rows, s.reseed_repairs, s.last_reseed, s.last_reseed_time, s.last_served
+		s.dropped, s.reseeds, s.reseed_rows, s.reseed_repairs, s.last_reseed, s.last_reseed_time, s.last_served,
+		s.waiting, s.wakes
 	FROM queen.stat_hotlist() s
 	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) s.database
 	LEFT JOIN queen.queues q ON s.is_ours AND q.queue_id OPERATOR(pg_catalog.=) s.queue_id
@@ -65,6 +67,8 @@ COMMENT ON COLUMN queen.pg_stat_queen_hotlist.reseed_rows IS 'Pending partitions
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.reseed_repairs IS 'Pending partitions that the ring had lost. Must stay 0.';
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.last_reseed_time IS 'How long the last walk took, in milliseconds.';
 COMMENT ON COLUMN queen.pg_stat_queen_hotlist.last_served IS 'When a pop last asked.';
+COMMENT ON COLUMN queen.pg_stat_queen_hotlist.waiting IS 'Consumers that wait for any partition (queen.wait, queen.pop with wait) and have not been woken.';
+COMMENT ON COLUMN queen.pg_stat_queen_hotlist.wakes IS 'How often one of them was, since the server started; of whatever ring was at this one''s place.';
 
 CREATE VIEW queen.pg_stat_queen_hotlist_pool AS
 	SELECT s.* FROM queen.stat_hotlist_pool() s WHERE s.bytes IS NOT NULL;

@@ -1,6 +1,7 @@
 /*
  * module.cpp: the library's entry. Runs once in every process that loads it; raises when a setting's name is taken.
  */
+#include "hotlist/gates.h"
 #include "hotlist/journal.h"
 #include "hotlist/pool.h"
 #include "log/aborted.h"
@@ -8,10 +9,14 @@
 #include "log/flush.h"
 #include "log/tails.h"
 #include "log/timer_news.h"
+#include "server/attended.h"
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/xact.h"
 #include "timers/due.h"
+#include "worker/events.h"
+#include "worker/launcher.h"
+#include "worker/registry.h"
 
 extern "C"
 {
@@ -25,13 +30,20 @@ _PG_init(void)
 	queen::relations_init();
 	queen::tails_init();
 	queen::pool_init();
+	queen::gates_init();
 	queen::aborted_init();
 	queen::changes_init();
 	queen::timer_news_init();
+	queen::attended_init();
+	queen::registry_init();
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
 	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);
+	queen::transaction_join(queen::TransactionStage::waiting, &queen::waiting_participant);
 	queen::transaction_join(queen::TransactionStage::aborted, &queen::aborted_participant);
 	queen::transaction_join(queen::TransactionStage::timer_news, &queen::timer_news_participant);
 	queen::transaction_join(queen::TransactionStage::timers_due, &queen::due_participant);
+	queen::transaction_join(queen::TransactionStage::workers, &queen::events_participant);
+	queen::events_init();
+	queen::launcher_init();
 }

@@ -86,7 +86,7 @@ foreach my $file (@ARGV)
 	{
 		$n++;
 		found(3, "$file:$n") if $line =~ /\bPG_VERSION_NUM\b/ && $file ne 'src/server/compat.h';
-		$registers = 1 if $line =~ /\bRegister(?:Sub)?XactCallback\s*\(/;
+		$registers = 1 if $line =~ /\bRegister(?:(?:Sub)?Xact|ResourceRelease)Callback\s*\(/;
 		next if $line =~ /^\s*#\s*include/; # <new> is a header, too
 		foreach my $ban (@banned)
 		{

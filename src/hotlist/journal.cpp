@@ -29,6 +29,9 @@ enum class Kind : uint8
 	owe_all,
 	forget_group,
 	forget_queue,
+	tell_all,
+	tell_event,
+	tell_everybody,
 };
 
 struct Note
@@ -38,6 +41,7 @@ struct Note
 	hot::RingKey key;
 	hot::RingRef ring;
 	hot::Taken taken; /* of all but what concerns whole rings: at least the partition */
+	uint64 gate;	  /* of what is told */
 	hot::Outcome outcome;
 };
 
@@ -96,6 +100,19 @@ owe(Kind kind, const hot::RingKey &key)
 	(void) add(kind, key);
 }
 
+/* A tell of the same key by the same sub-transaction is one. */
+void
+tell(Kind kind, uint64 gate)
+{
+	if (notes.count > 0 && notes.items[notes.count - 1].kind == kind && notes.items[notes.count - 1].gate == gate &&
+		notes.items[notes.count - 1].sub == GetCurrentSubTransactionId())
+		return;
+	if (notes.count >= many_notes)
+		owe(Kind::tell_everybody, {});
+	else
+		add(kind, {})->gate = gate;
+}
+
 void
 note_partition(Kind kind, const hot::RingKey &key, int64 partition_id, uint64 lease_number = 0)
 {
@@ -107,6 +124,55 @@ note_partition(Kind kind, const hot::RingKey &key, int64 partition_id, uint64 le
 
 		note->taken.partition_id = partition_id;
 		note->outcome.lease_number = lease_number;
+	}
+}
+
+/* Is there anybody to tell? */
+bool
+told()
+{
+	return hotlist_there() || gates_there();
+}
+
+/* Who waits without a ring for what the note is about. */
+void
+tell_gates(const Note *note)
+{
+	const Oid tables = note->key.queue.tables;
+	const int64 queue_id = note->key.queue.queue_id;
+
+	switch (note->kind)
+	{
+		case Kind::tell_event:
+			gates_tell_event(note->gate);
+			break;
+		case Kind::tell_all:
+			gates_tell_all(note->gate);
+			break;
+		case Kind::owe_queue:
+			if (gates_bucket_waiters())
+				gates_tell_all(gate_key(News::queue, tables, queue_id));
+			gates_tell_event(gate_key(News::queue_event, tables, queue_id));
+			break;
+		case Kind::owe_all:
+		case Kind::tell_everybody:
+			gates_tell_everybody();
+			break;
+		case Kind::at_end:
+		case Kind::acknowledged:
+		case Kind::pending:
+		case Kind::touched:
+			if (!gates_bucket_waiters())
+				break;
+			gates_tell(gate_key(News::partition, tables, queue_id, note->taken.partition_id), 1);
+			gates_tell(gate_key(News::queue, tables, queue_id), 1);
+			break;
+		case Kind::owe_group:
+			if (gates_bucket_waiters())
+				gates_tell_all(gate_key(News::queue, tables, queue_id));
+			break;
+		default:
+			break;
 	}
 }
 
@@ -160,6 +226,10 @@ play_committed(const Note *note, hot::Micros now)
 		case Kind::forget_queue:
 			hot::forget_queue(list, note->key.queue);
 			break;
+		case Kind::tell_all:
+		case Kind::tell_event:
+		case Kind::tell_everybody:
+			break;
 	}
 }
 
@@ -182,18 +252,26 @@ play_aborted(const Note *note, hot::Micros now)
 	}
 }
 
+/* Also what a transaction did in vain is told: who looked meanwhile may have met it. */
+void
+play(const Note *note, bool committed, hot::Micros now)
+{
+	if (hotlist_there() && committed)
+		play_committed(note, now);
+	else if (hotlist_there())
+		play_aborted(note, now);
+	tell_gates(note);
+}
+
 void
 ended(bool committed)
 {
 	const hot::Micros now = notes.count > 0 ? hotlist_now() : 0;
 
 	for (uint32 i = 0; i < notes.count; i++)
-	{
-		if (committed)
-			play_committed(&notes.items[i], now);
-		else
-			play_aborted(&notes.items[i], now);
-	}
+		play(&notes.items[i], committed, now);
+	if (notes.count > 0)
+		gates_parked();
 	compact_at = kept_notes;
 	changed = false;
 	kept_array_clear(&notes);
@@ -211,12 +289,12 @@ sub_aborted(SubTransactionId self)
 	const hot::Micros now = notes.count > 0 ? hotlist_now() : 0;
 
 	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
-		play_aborted(&notes.items[--notes.count], now);
+		play(&notes.items[--notes.count], false, now);
 }
 
 } // namespace
 
-const TransactionParticipant journal_participant = {nullptr, nullptr, ended, sub_committed, sub_aborted};
+const TransactionParticipant journal_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
 
 uint32
 journal_take(const ServedRing *served, uint32 most, uint64 want, NoteNumber *numbers)
@@ -264,6 +342,7 @@ journal_settle(NoteNumber number, const hot::Outcome &outcome)
 
 	note->kind = Kind::nothing;
 	(void) hot::check_in(hotlist(), note->ring, note->taken, outcome, hotlist_now(), hotlist_listener());
+	gates_parked();
 }
 
 void
@@ -300,50 +379,64 @@ journal_next_own(const ServedRing *served, NoteNumber *number)
 void
 journal_acknowledged(Oid tables, int64 queue_id, int64 group_id, int64 partition_id, uint64 number)
 {
-	if (hotlist_there())
+	if (told())
 		note_partition(Kind::acknowledged, hotlist_ring_key(tables, queue_id, group_id), partition_id, number);
 }
 
 void
 journal_pending(Oid tables, int64 queue_id, int64 group_id, int64 partition_id)
 {
-	if (hotlist_there())
+	if (told())
 		note_partition(Kind::pending, hotlist_ring_key(tables, queue_id, group_id), partition_id);
 }
 
 void
 journal_touched(Oid tables, int64 queue_id, int64 group_id, int64 partition_id)
 {
-	if (hotlist_there())
+	if (told())
 		note_partition(Kind::touched, hotlist_ring_key(tables, queue_id, group_id), partition_id);
 }
 
 void
 journal_owe_queue(Oid tables, int64 queue_id)
 {
-	if (hotlist_there())
+	if (told())
 		owe(Kind::owe_queue, hotlist_ring_key(tables, queue_id, 0));
 }
 
 void
 journal_owe_all(Oid tables)
 {
-	if (hotlist_there())
+	if (told())
 		owe(Kind::owe_all, hotlist_ring_key(tables, 0, 0));
 }
 
 void
 journal_forget_group(Oid tables, int64 queue_id, int64 group_id)
 {
-	if (hotlist_there())
+	if (told())
 		(void) add(Kind::forget_group, hotlist_ring_key(tables, queue_id, group_id));
 }
 
 void
 journal_forget_queue(Oid tables, int64 queue_id)
 {
-	if (hotlist_there())
+	if (told())
 		(void) add(Kind::forget_queue, hotlist_ring_key(tables, queue_id, 0));
+}
+
+void
+journal_tell_all(uint64 work)
+{
+	if (gates_there())
+		tell(Kind::tell_all, work);
+}
+
+void
+journal_tell_event(uint64 event)
+{
+	if (gates_there())
+		tell(Kind::tell_event, event);
 }
 
 void

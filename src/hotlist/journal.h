@@ -7,6 +7,7 @@
 #ifndef QUEEN_HOTLIST_JOURNAL_H
 #define QUEEN_HOTLIST_JOURNAL_H
 
+#include "hotlist/gates.h"
 #include "hotlist/pool.h"
 #include "server/pg.h"
 #include "server/xact.h"
@@ -64,6 +65,13 @@ void journal_owe_queue(Oid tables, int64 queue_id);
 void journal_owe_all(Oid tables);
 void journal_forget_group(Oid tables, int64 queue_id, int64 group_id);
 void journal_forget_queue(Oid tables, int64 queue_id);
+
+/*
+ * At its end, however that is, those are told who wait for news of a key (gates.h): of work, or of events. What runs into the limits of the journal
+ * tells everybody.
+ */
+void journal_tell_all(uint64 work);
+void journal_tell_event(uint64 event);
 
 /* This transaction changes queues or groups: no claim of it proves that a partition is idle. */
 void journal_changes();

@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "hotlist/gates.h"
 #include "server/settings.h"
 #include "server/shared_memory.h"
 
@@ -68,6 +69,15 @@ pool_size()
 	return (Size) setting_hotlist_size * 1024;
 }
 
+hot::PoolOptions
+pool_options()
+{
+	hot::PoolOptions options;
+
+	options.window_batch = (uint32) setting_hotlist_window_batch;
+	return options;
+}
+
 void *
 pool_of(void *memory)
 {
@@ -77,13 +87,12 @@ pool_of(void *memory)
 void
 lay_out(void *memory)
 {
-	hot::PoolOptions options;
+	const hot::PoolOptions options = pool_options();
 	Head *h = (Head *) CACHELINEALIGN(memory);
 
 	memset((void *) h, 0, head_size);
 	h->tranche = LWLockNewTrancheId();
 	tranche_being_laid_out = h->tranche;
-	options.window_batch = (uint32) setting_hotlist_window_batch;
 	/* queen.hotlist_size has a least value with which it succeeds; without a pool pops ask the tables */
 	if (!hot::lay_out(pool_of(memory), pool_size(), &lock_calls, &options))
 		ereport(LOG, (errmsg("queen.hotlist_size of %d kB is too small for the hot-list", setting_hotlist_size)));
@@ -125,9 +134,18 @@ hotlist()
 const hot::Listener &
 hotlist_listener()
 {
+	static constinit const hot::Listener gates = {gates_ring_ready, nullptr};
 	static constinit const hot::Listener nobody = {};
 
-	return nobody;
+	return gates_there() ? gates : nobody;
+}
+
+uint32
+hotlist_rings()
+{
+	const hot::PoolOptions options = pool_options();
+
+	return setting_hotlist_size == 0 ? 0 : hot::ring_places_of(pool_size(), &lock_calls, &options);
 }
 
 hot::Micros
@@ -206,10 +224,22 @@ hotlist_turn_to_sweep(hot::Micros interval)
 	return head != nullptr && turn(&head->swept_at, interval);
 }
 
+hot::Micros
+hotlist_next_log(hot::Micros interval)
+{
+	return head == nullptr ? hot::never : head->logged_at.load(std::memory_order_relaxed) + interval;
+}
+
+hot::Micros
+hotlist_next_sweep(hot::Micros interval)
+{
+	return head == nullptr ? hot::never : head->swept_at.load(std::memory_order_relaxed) + interval;
+}
+
 void
 pool_init()
 {
-	static constinit SharedPart part = {"queen hotlist", 0, lay_out, attach, forget_database};
+	static constinit SharedPart part = {"queen hotlist", 0, lay_out, attach, forget_database, nullptr};
 
 	if (setting_hotlist_size == 0)
 		return;

@@ -22,6 +22,9 @@ hotlist_there()
 	return hotlist().pool != nullptr;
 }
 
+/* How many places for rings it has; also known before the memory is there. */
+uint32 hotlist_rings();
+
 /* The most candidates that one take may ask for. */
 inline constexpr uint32 hotlist_most_taken = 64;
 
@@ -58,6 +61,9 @@ void reset_fallbacks();
 /* Is it this call's turn to do what is to be done once in that time, in all the server? */
 bool hotlist_turn_to_log(core::hotlist::Micros interval);
 bool hotlist_turn_to_sweep(core::hotlist::Micros interval);
+/* When it will be somebody's turn. */
+core::hotlist::Micros hotlist_next_log(core::hotlist::Micros interval);
+core::hotlist::Micros hotlist_next_sweep(core::hotlist::Micros interval);
 
 /* Called once by _PG_init, behind settings_init. */
 void pool_init();

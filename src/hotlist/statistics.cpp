@@ -3,7 +3,7 @@
  *
  * Raises. Locks: the pool's, in the core, for a ring's oldest candidate. Runs in backends, also on a standby.
  */
-#include "hotlist/pool.h"
+#include "hotlist/gates.h"
 #include "server/pg.h"
 #include "server/relations.h"
 
@@ -45,6 +45,8 @@ enum RingColumn : int
 	ring_last_reseed,
 	ring_last_reseed_time,
 	ring_last_served,
+	ring_waiting,
+	ring_wakes,
 	ring_cols,
 };
 
@@ -85,6 +87,8 @@ put_time(Datum *values, bool *nulls, int column, hot::Micros at)
 void
 put_ring(const hot::RingStatistics *ring, Oid tables, Datum *values, bool *nulls)
 {
+	GateStatistics gate;
+
 	values[ring_database] = ObjectIdGetDatum(ring->key.queue.database);
 	values[ring_queue_id] = Int64GetDatum(ring->key.queue.queue_id);
 	values[ring_group_id] = Int64GetDatum(ring->key.group_id);
@@ -116,6 +120,9 @@ put_ring(const hot::RingStatistics *ring, Oid tables, Datum *values, bool *nulls
 	nulls[ring_last_reseed_time] = ring->last_reseed == 0;
 	values[ring_last_reseed_time] = Float8GetDatum((double) ring->last_reseed_took / 1000.0);
 	put_time(values, nulls, ring_last_served, ring->last_served);
+	gate_statistics(ring->ring.index, &gate);
+	values[ring_waiting] = Int32GetDatum((int32) gate.waiting);
+	values[ring_wakes] = count_datum(gate.wakes);
 }
 
 } // namespace

@@ -1,10 +1,11 @@
 /*
  * upkeep.cpp: what is to be done for the hot-list now and then. See upkeep.h.
  *
- * Raises only what logging raises. Locks: the pool's, in the core. Runs in whatever process serves pops.
+ * Raises only what logging raises. Locks: the pool's, in the core. Runs in keepers, and where there is none in whatever process serves pops.
  */
 #include "hotlist/upkeep.h"
 
+#include "server/attended.h"
 #include "server/settings.h"
 
 namespace queen
@@ -61,17 +62,33 @@ log_busiest()
 
 } // namespace
 
-void
+hot::Micros
 hotlist_upkeep()
 {
 	const hot::Micros sweep_interval = (hot::Micros) setting_hotlist_idle_sweep_interval * USECS_PER_SEC;
+	hot::Micros next = hot::never;
 
 	if (!hotlist_there())
-		return;
-	if (sweep_interval > 0 && hotlist_turn_to_sweep(sweep_interval))
-		(void) hot::sweep(hotlist(), hotlist_now());
-	if (setting_log_hotlist && hotlist_turn_to_log(log_interval))
-		log_busiest();
+		return next;
+	if (sweep_interval > 0)
+	{
+		if (hotlist_turn_to_sweep(sweep_interval))
+			(void) hot::sweep(hotlist(), hotlist_now());
+		next = hotlist_next_sweep(sweep_interval);
+	}
+	if (setting_log_hotlist)
+	{
+		if (hotlist_turn_to_log(log_interval))
+			log_busiest();
+		next = Min(next, hotlist_next_log(log_interval));
+	}
+	return next;
+}
+
+hot::Micros
+hotlist_serving_floor()
+{
+	return keeper_attends() ? 0 : (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
 }
 
 } // namespace queen

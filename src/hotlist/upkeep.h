@@ -9,8 +9,17 @@
 namespace queen
 {
 
-/* Sweep what nobody uses, and log the busiest rings, each when it is time (settings). Raises only what logging raises. */
-void hotlist_upkeep();
+/*
+ * Sweep what nobody uses, and log the busiest rings, each when it is time (settings); when it will be time again. Raises only what
+ * logging raises.
+ */
+core::hotlist::Micros hotlist_upkeep();
+
+/*
+ * After how long without a walk whoever serves, or waits, has to walk for a ring: queen.hotlist_reseed_interval; 0, never, where a keeper
+ * does that.
+ */
+core::hotlist::Micros hotlist_serving_floor();
 
 } // namespace queen
 

@@ -266,7 +266,7 @@ key_of(Oid tables, int64 partition_id, int64 group_id)
 
 } // namespace
 
-const TransactionParticipant aborted_participant = {nullptr, nullptr, ended, sub_committed, sub_aborted};
+const TransactionParticipant aborted_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
 
 void
 aborted_init()

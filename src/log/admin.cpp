@@ -1,5 +1,5 @@
 /*
- * admin.cpp: queen.create_queue, configure, list_queues, status.
+ * admin.cpp: queen.create_queue, configure, list_queues.
  *
  * Raises. Locks: a queue's row while its options change. Runs in backends.
  */
@@ -31,22 +31,10 @@ check_kind(FunctionCallInfo fcinfo, int argno)
 						errhint("The kind is log.")));
 }
 
-void
-put_row(ReturnSetInfo *rsinfo, const char *item, const char *state, const char *detail, const char *hint)
-{
-	Datum values[4] = {CStringGetTextDatum(item), CStringGetTextDatum(state), (Datum) 0, (Datum) 0};
-	bool nulls[4] = {false, false, detail == nullptr, hint == nullptr};
+} // namespace
 
-	if (detail != nullptr)
-		values[2] = CStringGetTextDatum(detail);
-	if (hint != nullptr)
-		values[3] = CStringGetTextDatum(hint);
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-}
-
-/* Number of the tenant's queues. */
 int64
-count_queues()
+count_queues(const pg_uuid_t *tenant)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	QueueTable queues;
@@ -55,7 +43,7 @@ count_queues()
 
 	queue_table_open(&queues, AccessShareLock);
 	index_scan_open(&scan, queues.table, queues.by_name, snapshot);
-	index_scan_key_uuid(&scan, 1, UUIDPGetDatum(setting_tenant()));
+	index_scan_key_uuid(&scan, 1, UUIDPGetDatum(tenant));
 	index_scan_start(&scan);
 	while (index_scan_next(&scan, ForwardScanDirection))
 		count++;
@@ -65,12 +53,9 @@ count_queues()
 	return count;
 }
 
-} // namespace
-
 QUEEN_FUNCTION(queen_create_queue)
 QUEEN_FUNCTION(queen_configure)
 QUEEN_FUNCTION(queen_list_queues)
-QUEEN_FUNCTION(queen_status)
 
 /* queen.create_queue(queue, kind, options jsonb) returns void */
 Datum
@@ -159,29 +144,6 @@ queen_list_queues(PG_FUNCTION_ARGS)
 	partition_table_close(&partitions);
 	queue_table_close(&queues);
 	UnregisterSnapshot(snapshot);
-	return (Datum) 0;
-}
-
-/* queen.status() returns setof (item, state, detail, hint) */
-Datum
-queen_status(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-
-	InitMaterializedSRF(fcinfo, 0);
-	put_row(rsinfo, "version", "1.0", psprintf("built for PostgreSQL %s", PG_MAJORVERSION), nullptr);
-	put_row(rsinfo, "preload", setting_preloaded() ? "on" : "off",
-			"Nothing in this version needs the library in shared_preload_libraries.", nullptr);
-	put_row(rsinfo, "tenant", DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(setting_tenant()))),
-			"The setting queen.tenant of this session.", nullptr);
-	put_row(rsinfo, "queues", psprintf("%lld", (long long) count_queues()), "Queues of this tenant.", nullptr);
-	put_row(rsinfo, "auto_create", setting_auto_create ? "on" : "off",
-			setting_auto_create ? "A first push creates its queue."
-								: "A push to a queue that is not there is an error.",
-			nullptr);
-	put_row(rsinfo, "flush_timeout", psprintf("%d ms", setting_flush_timeout),
-			"Bound of each wait for a lock while a commit writes its pushes.",
-			setting_flush_timeout == 0 ? "Set queen.flush_timeout: 0 lets a commit wait without a bound." : nullptr);
 	return (Datum) 0;
 }
 

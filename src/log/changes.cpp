@@ -57,7 +57,7 @@ attach(void *memory)
 void
 changes_init()
 {
-	static constinit SharedPart part = {"queen changes", 0, lay_out, attach, nullptr};
+	static constinit SharedPart part = {"queen changes", 0, lay_out, attach, nullptr, nullptr};
 
 	part.size = PG_CACHE_LINE_SIZE + MAXALIGN(sizeof(Head)) + core::feed_size(capacity);
 	shared_memory_join(&part);

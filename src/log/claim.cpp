@@ -483,6 +483,38 @@ claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, 
 	candidate->verdict = Verdict::locked;
 }
 
+void
+claim_look(ClaimTables *tables, const ClaimRequest *request, Candidate *candidate)
+{
+	constexpr int tries = 3;
+	Claim claim = {};
+
+	claim.tables = tables;
+	claim.request = request;
+	claim.candidate = candidate;
+	claim.first_of_call = true;
+	candidate->verdict = Verdict::locked;
+	for (int i = 0; i < tries; i++)
+	{
+		Snapshot snapshot = register_latest_snapshot();
+		Look look = look_at_cursor(&claim, snapshot);
+
+		if (look == Look::take && !claim.is_new && row_is_locked(tables->cursors.scan.slot))
+			look = give_up(&claim, Verdict::locked);
+		if (look == Look::take)
+			look = look_at_log(&claim);
+		if (look == Look::take)
+		{
+			log_reader_close(&claim.reader);
+			candidate->verdict = Verdict::took;
+		}
+		era_release_snapshot(&tables->cursors);
+		UnregisterSnapshot(snapshot);
+		if (look != Look::again)
+			return;
+	}
+}
+
 const char *
 verdict_name(Verdict verdict)
 {

@@ -69,6 +69,12 @@ void claim_tables_close(ClaimTables *tables);
 void claim_partition(ClaimTables *tables, const ClaimRequest *request, int64 budget, bool first_of_call,
 					 Candidate *candidate, MessageSink *sink);
 
+/*
+ * Look without taking anything, or a lock: took means that a claim would take something now, locked that another transaction is at the
+ * cursor.
+ */
+void claim_look(ClaimTables *tables, const ClaimRequest *request, Candidate *candidate);
+
 const char *verdict_name(Verdict verdict);
 
 } // namespace queen

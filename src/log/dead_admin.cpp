@@ -63,13 +63,22 @@ choice_arguments(FunctionCallInfo fcinfo, int group_arg, int ids_arg)
 	return choice;
 }
 
-int64
-find_queue_id(Name name)
+/* Whose letters: of a queue, or of timers that wait for one of that name. */
+void
+choose_queue(DeadChoice *choice, Name name)
 {
+	QueueTable queues;
 	QueueRow queue;
+	bool found;
 
-	queue_get(setting_tenant(), name, &queue);
-	return queue.queue_id;
+	queue_table_open(&queues, AccessShareLock);
+	found = queue_find(&queues, setting_tenant(), name, &queue);
+	queue_table_close(&queues);
+	if (!found && !dead_letters_wait_for(setting_tenant(), name))
+		raise_unknown_queue(name);
+	choice->queue_id = found ? queue.queue_id : dead_of_no_queue;
+	choice->tenant = setting_tenant();
+	choice->queue = name;
 }
 
 Datum
@@ -85,6 +94,7 @@ constexpr DeadColumn shown[] = {
 	dead_col_dead_id,	 dead_col_partition, dead_col_consumer_group, dead_col_msg_offset,
 	dead_col_message_id, dead_col_message,	 dead_col_payload,		  dead_col_headers,
 	dead_col_attempts,	 dead_col_error,	 dead_col_enqueued_at,	  dead_col_dead_at,
+	dead_col_timer_key,
 };
 
 /* What has to be known of a dead letter before its message is read. */
@@ -92,10 +102,11 @@ struct Corpse
 {
 	ItemPointerData tid;
 	int64 dead_id;
-	int64 msg_offset;
+	int64 msg_offset; /* of a timer 0 */
 	core::Uuid message_id;
 	char *partition;
-	char *group;
+	char *group; /* null: it was a timer's, whose key this is */
+	char *timer_key;
 };
 
 /* Messages go back in the order in which they were pushed; letters of one message come together. */
@@ -120,24 +131,32 @@ is_same_message(const Corpse *a, const Corpse *b)
 		   memcmp(a->message_id.bytes, b->message_id.bytes, sizeof(a->message_id.bytes)) == 0;
 }
 
+char *
+text_of(TupleTableSlot *slot, DeadColumn which)
+{
+	return slot->tts_isnull[which] ? nullptr : TextDatumGetCString(slot->tts_values[which]);
+}
+
 Corpse
 corpse_of(TupleTableSlot *slot)
 {
-	Corpse corpse;
+	Corpse corpse = {};
 
 	slot_getallattrs(slot);
 	corpse.dead_id = DatumGetInt64(column(slot, dead_col_dead_id));
-	if (slot->tts_isnull[dead_col_partition] || slot->tts_isnull[dead_col_consumer_group] ||
-		slot->tts_isnull[dead_col_msg_offset] ||
+	corpse.tid = slot->tts_tid;
+	corpse.partition = text_of(slot, dead_col_partition);
+	corpse.group = text_of(slot, dead_col_consumer_group);
+	corpse.timer_key = text_of(slot, dead_col_timer_key);
+	corpse.message_id = uuid_from_datum(column(slot, dead_col_message_id));
+	if (!slot->tts_isnull[dead_col_msg_offset])
+		corpse.msg_offset = DatumGetInt64(column(slot, dead_col_msg_offset));
+	if (corpse.partition == nullptr || (corpse.group == nullptr) != slot->tts_isnull[dead_col_msg_offset] ||
+		(corpse.group == nullptr) != (corpse.timer_key != nullptr) ||
 		(slot->tts_isnull[dead_col_message] && slot->tts_isnull[dead_col_payload]))
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
 						errmsg("dead letter %lld has no message of a log queue", (long long) corpse.dead_id),
 						errhint("queen.purge_dead() removes it.")));
-	corpse.tid = slot->tts_tid;
-	corpse.msg_offset = DatumGetInt64(column(slot, dead_col_msg_offset));
-	corpse.message_id = uuid_from_datum(column(slot, dead_col_message_id));
-	corpse.partition = TextDatumGetCString(column(slot, dead_col_partition));
-	corpse.group = TextDatumGetCString(column(slot, dead_col_consumer_group));
 	return corpse;
 }
 
@@ -203,12 +222,29 @@ names_group(const Corpse *corpses, int count, const char *group)
 	return false;
 }
 
+/* Where in the log it was, and who gave it up. */
+void
+push_place(JsonbParseState **state, const Corpse *corpses, int count)
+{
+	JsonbValue number;
+
+	push_key(state, "msg_offset");
+	number.type = jbvNumeric;
+	number.val.numeric = int64_to_numeric(corpses[0].msg_offset);
+	pushJsonbValue(state, WJB_VALUE, &number);
+	push_key(state, "consumer_groups");
+	pushJsonbValue(state, WJB_BEGIN_ARRAY, nullptr);
+	for (int i = 0; i < count; i++)
+		if (!names_group(corpses, i, corpses[i].group))
+			push_string(state, WJB_ELEM, corpses[i].group);
+	pushJsonbValue(state, WJB_END_ARRAY, nullptr);
+}
+
 /* The headers of a message that goes back: its own, and "queen_redriven", which says what it was. */
 const Jsonb *
 redriven_headers(Datum headers, bool no_headers, const Corpse *corpses, int count)
 {
 	JsonbParseState *state = nullptr;
-	JsonbValue number;
 	Datum added;
 
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
@@ -216,16 +252,13 @@ redriven_headers(Datum headers, bool no_headers, const Corpse *corpses, int coun
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
 	push_key(&state, "message_id");
 	push_string(&state, WJB_VALUE, uuid_text(corpses[0].message_id));
-	push_key(&state, "msg_offset");
-	number.type = jbvNumeric;
-	number.val.numeric = int64_to_numeric(corpses[0].msg_offset);
-	pushJsonbValue(&state, WJB_VALUE, &number);
-	push_key(&state, "consumer_groups");
-	pushJsonbValue(&state, WJB_BEGIN_ARRAY, nullptr);
-	for (int i = 0; i < count; i++)
-		if (!names_group(corpses, i, corpses[i].group))
-			push_string(&state, WJB_ELEM, corpses[i].group);
-	pushJsonbValue(&state, WJB_END_ARRAY, nullptr);
+	if (corpses[0].group == nullptr)
+	{
+		push_key(&state, "timer_key");
+		push_string(&state, WJB_VALUE, corpses[0].timer_key);
+	}
+	else
+		push_place(&state, corpses, count);
 	pushJsonbValue(&state, WJB_END_OBJECT, nullptr);
 	added = JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 	return DatumGetJsonbP(no_headers ? added : DirectFunctionCall2(jsonb_concat, headers, added));
@@ -293,7 +326,7 @@ queen_list_dead(PG_FUNCTION_ARGS)
 
 	if (!PG_ARGISNULL(2))
 		choice.after = PG_GETARG_INT64(2);
-	choice.queue_id = find_queue_id(queue);
+	choose_queue(&choice, queue);
 	InitMaterializedSRF(fcinfo, 0);
 	dead_scan_open(&scan, &choice, AccessShareLock);
 	for (; left > 0 && dead_scan_next(&scan); left--)
@@ -324,7 +357,7 @@ queen_purge_dead(PG_FUNCTION_ARGS)
 	choice = choice_arguments(fcinfo, 1, 2);
 	if (!PG_ARGISNULL(3))
 		before = PG_GETARG_TIMESTAMPTZ(3);
-	choice.queue_id = find_queue_id(queue);
+	choose_queue(&choice, queue);
 	dead_scan_open(&scan, &choice, RowExclusiveLock);
 	PushActiveSnapshot(scan.snapshot);
 	while (dead_scan_next(&scan))

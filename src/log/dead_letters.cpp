@@ -113,21 +113,33 @@ next_letter(DeadScan *scan)
 }
 
 static bool
-is_of_group(TupleTableSlot *slot, Name group)
+text_is(TupleTableSlot *slot, DeadColumn column, Name name)
 {
 	bool isnull;
-	Datum value = slot_getattr(slot, dead_col_consumer_group + 1, &isnull);
-	const text *name = isnull ? nullptr : DatumGetTextPP(value);
+	const Datum value = slot_getattr(slot, column + 1, &isnull);
+	const text *found = isnull ? nullptr : DatumGetTextPP(value);
 
-	return name != nullptr && (int) VARSIZE_ANY_EXHDR(name) == group.size &&
-		   memcmp(VARDATA_ANY(name), group.data, (Size) group.size) == 0;
+	return found != nullptr && (int) VARSIZE_ANY_EXHDR(found) == name.size &&
+		   memcmp(VARDATA_ANY(found), name.data, (Size) name.size) == 0;
+}
+
+static bool
+is_chosen(const DeadChoice *choice, TupleTableSlot *slot)
+{
+	bool isnull;
+
+	if (choice->queue_id == dead_of_no_queue &&
+		(!text_is(slot, dead_col_queue, choice->queue) ||
+		 memcmp(DatumGetUUIDP(slot_getattr(slot, dead_col_tenant + 1, &isnull)), choice->tenant, UUID_LEN) != 0))
+		return false;
+	return !choice->has_group || text_is(slot, dead_col_consumer_group, choice->group);
 }
 
 bool
 dead_scan_next(DeadScan *scan)
 {
 	while (next_letter(scan))
-		if (!scan->choice->has_group || is_of_group(scan->scan.slot, scan->choice->group))
+		if (is_chosen(scan->choice, scan->scan.slot))
 			return true;
 	return false;
 }
@@ -139,6 +151,62 @@ dead_scan_close(DeadScan *scan)
 	UnregisterSnapshot(scan->snapshot);
 	index_close(scan->index, NoLock);
 	table_close(scan->table, NoLock);
+}
+
+static DeadChoice
+choice_of_no_queue(const pg_uuid_t *tenant, Name queue)
+{
+	DeadChoice choice = {};
+
+	choice.queue_id = dead_of_no_queue;
+	choice.tenant = tenant;
+	choice.queue = queue;
+	choice.after = PG_INT64_MIN;
+	return choice;
+}
+
+void
+dead_letters_adopt(const pg_uuid_t *tenant, Name queue, int64 queue_id)
+{
+	const DeadChoice choice = choice_of_no_queue(tenant, queue);
+	TableWriter writer;
+	DeadScan scan;
+
+	dead_scan_open(&scan, &choice, RowExclusiveLock);
+	PushActiveSnapshot(scan.snapshot);
+	while (dead_scan_next(&scan))
+	{
+		TupleTableSlot *slot = scan.scan.slot;
+		ItemPointerData tid = slot->tts_tid;
+		Datum values[dead_cols];
+		bool nulls[dead_cols];
+
+		/* who purges it has it */
+		if (lock_row(scan.table, &tid, scan.snapshot, false) != TM_Ok)
+			continue;
+		slot_getallattrs(slot);
+		memcpy(values, slot->tts_values, sizeof(values));
+		memcpy(nulls, slot->tts_isnull, sizeof(nulls));
+		values[dead_col_queue_id] = Int64GetDatum(queue_id);
+		table_writer_open(&writer, scan.table, dead_cols, false);
+		table_writer_update(&writer, &tid, values, nulls);
+		table_writer_close(&writer);
+	}
+	PopActiveSnapshot();
+	dead_scan_close(&scan);
+}
+
+bool
+dead_letters_wait_for(const pg_uuid_t *tenant, Name queue)
+{
+	const DeadChoice choice = choice_of_no_queue(tenant, queue);
+	DeadScan scan;
+	bool found;
+
+	dead_scan_open(&scan, &choice, AccessShareLock);
+	found = dead_scan_next(&scan);
+	dead_scan_close(&scan);
+	return found;
 }
 
 bool

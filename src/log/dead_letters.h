@@ -60,10 +60,15 @@ enum DeadColumn : int
 	dead_cols,
 };
 
+/* Of timers whose queue could not be made: until there is one of that name, which takes them over. */
+inline constexpr int64 dead_of_no_queue = 0;
+
 /* Which of a queue's dead letters. */
 struct DeadChoice
 {
 	int64 queue_id;
+	const pg_uuid_t *tenant; /* of dead_of_no_queue: these names' */
+	Name queue;
 	bool has_group;
 	Name group;
 	bool has_ids;
@@ -89,6 +94,12 @@ void dead_scan_open(DeadScan *scan, const DeadChoice *choice, LOCKMODE mode);
 /* The next one into scan->scan.slot; false at the end. */
 bool dead_scan_next(DeadScan *scan);
 void dead_scan_close(DeadScan *scan);
+
+/* A queue has come to be: what has waited for one of its name is its own. */
+void dead_letters_adopt(const pg_uuid_t *tenant, Name queue, int64 queue_id);
+
+/* Are there any of dead_of_no_queue with these names? */
+bool dead_letters_wait_for(const pg_uuid_t *tenant, Name queue);
 
 /* The first queue from an id on that has dead letters; false when none has. */
 bool dead_letters_next_queue(int64 from, int64 *queue_id);

@@ -14,6 +14,7 @@
 #include "log/partition_walk.h"
 #include "log/push_buffer.h"
 #include "log/queues.h"
+#include "log/timer_rows.h"
 #include "server/errors.h"
 #include "server/guards.h"
 #include "server/settings.h"
@@ -168,9 +169,12 @@ queen_drop_queue(PG_FUNCTION_ARGS)
 	QueueTable queues;
 	QueueRow queue;
 	bool found;
+	int64 timers;
 
 	guard_write("queen.drop_queue()");
 	name = name_argument(fcinfo, 0, "queue");
+	/* before the queue's row is marked: a fire that holds one of them waits for whoever has */
+	timers = timers_delete_of_queue(setting_tenant(), name);
 	queue_table_open(&queues, RowExclusiveLock);
 	found = queue_delete(&queues, setting_tenant(), name, &queue);
 	queue_table_close(&queues);
@@ -184,7 +188,7 @@ queen_drop_queue(PG_FUNCTION_ARGS)
 	}
 	/* also where the queue is not there yet: what this transaction has pushed to it */
 	push_buffer_void(setting_tenant(), name);
-	return BoolGetDatum(found);
+	return BoolGetDatum(found || timers > 0);
 }
 
 /* queen.purge_queue(queue) returns boolean */

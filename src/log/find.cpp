@@ -9,6 +9,7 @@
 #include "log/partition_walk.h"
 #include "log/positions.h"
 #include "log/queues.h"
+#include "log/timer_rows.h"
 #include "server/errors.h"
 #include "server/settings.h"
 #include "server/uuids.h"
@@ -206,6 +207,36 @@ find_in_dead_letters(const Search *search)
 	table_close(table, NoLock);
 }
 
+/* Is it a timer's, which waits in the queue's name? */
+bool
+find_in_timers(const Search *search, Name queue)
+{
+	Datum values[find_cols] = {};
+	bool nulls[find_cols];
+	TimerTable timers;
+	TimerRow row;
+	bool found;
+
+	timer_table_open(&timers, AccessShareLock);
+	found = timer_find_message(&timers, setting_tenant(), queue, search->id, &row);
+	timer_table_close(&timers);
+	if (found && search->one_partition)
+	{
+		const text *partition = DatumGetTextPP(row.values[timer_col_partition]);
+
+		found = (int) VARSIZE_ANY_EXHDR(partition) == search->partition.size &&
+				memcmp(VARDATA_ANY(partition), search->partition.data, (Size) search->partition.size) == 0;
+	}
+	if (!found)
+		return false;
+	memset(nulls, true, sizeof(nulls));
+	values[col_place] = CStringGetTextDatum("timer");
+	values[col_partition] = row.values[timer_col_partition];
+	nulls[col_place] = nulls[col_partition] = false;
+	tuplestore_putvalues(search->rsinfo->setResult, search->rsinfo->setDesc, values, nulls);
+	return true;
+}
+
 core::Uuid
 message_id_argument(FunctionCallInfo fcinfo, int argno)
 {
@@ -239,9 +270,12 @@ queen_find(PG_FUNCTION_ARGS)
 	search.one_partition = !PG_ARGISNULL(2);
 	if (search.one_partition)
 		search.partition = name_argument(fcinfo, 2, "partition");
-	queue_get(setting_tenant(), queue, &search.queue);
 	InitMaterializedSRF(fcinfo, 0);
 	search.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	/* before the log: what is fired in between is then there */
+	if (find_in_timers(&search, queue))
+		return (Datum) 0;
+	queue_get(setting_tenant(), queue, &search.queue);
 	search.snapshot = register_latest_snapshot();
 	find_in_log(&search);
 	find_in_dead_letters(&search);

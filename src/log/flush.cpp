@@ -309,7 +309,7 @@ sub_aborted(SubTransactionId self)
 } // namespace
 
 const TransactionParticipant push_participant = {
-	flush_pushes, prepare, ended, push_buffer_sub_committed, sub_aborted,
+	flush_pushes, prepare, ended, nullptr, push_buffer_sub_committed, sub_aborted,
 };
 
 void

@@ -7,6 +7,7 @@
 #include "log/groups.h"
 
 #include "log/births.h"
+#include "log/queues.h"
 
 namespace queen
 {
@@ -122,6 +123,7 @@ insert_group(GroupTable *groups, const pg_uuid_t *tenant, int64 queue_id, Name n
 	born = table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);
 	CommandCounterIncrement();
+	queue_tell(queue_id);
 	return born;
 }
 
@@ -339,6 +341,7 @@ group_set_paused(const char *queue, int64 queue_id, Name name, bool paused)
 	{
 		TableWriter writer;
 
+		queue_tell(queue_id);
 		locked.values[col_paused] = BoolGetDatum(paused);
 		table_writer_open(&writer, groups.table, group_cols, false);
 		table_writer_update(&writer, &locked.tid, locked.values, locked.nulls);
@@ -359,6 +362,7 @@ group_delete(int64 queue_id, Name name, GroupRow *row)
 	found = lock_by_name(&groups, queue_id, name, &locked);
 	if (found)
 	{
+		queue_tell(queue_id);
 		delete_row(groups.table, &locked.tid);
 		*row = locked.row;
 	}

@@ -97,6 +97,11 @@ dead_letters_step(MaintainPass *pass)
 	queue_table_open(&queues, AccessShareLock);
 	known = queue_find_by_id(&queues, pass->id, &queue);
 	queue_table_close(&queues);
+	if (pass->id == dead_of_no_queue)
+	{
+		queue.options = {};
+		known = true;
+	}
 	if (!known || queue.options.dead_retention == option_off ||
 		!dead_letters_expire_step(pass->id, pass->began - queue.options.dead_retention))
 		pass->id++;
@@ -149,15 +154,11 @@ QUEEN_FUNCTION(queen_maintain)
 Datum
 queen_maintain(PG_FUNCTION_ARGS)
 {
-	const auto *call = (const CallContext *) fcinfo->context;
 	MemoryContext per_step;
 	MaintainPass pass;
 	bool more = true;
 
-	if (call == nullptr || !IsA(call, CallContext) || call->atomic)
-		ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
-						errmsg("queen.maintain() cannot run inside a transaction block, or be called by a function"),
-						errhint("It commits after each step: CALL it on its own.")));
+	guard_procedure(fcinfo, "queen.maintain()", "It commits after each step: CALL it on its own.");
 	guard_write("queen.maintain()");
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));

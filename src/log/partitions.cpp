@@ -5,6 +5,7 @@
  */
 #include "log/partitions.h"
 
+#include "hotlist/journal.h"
 #include "log/births.h"
 
 namespace queen
@@ -108,6 +109,7 @@ insert_partition(PartitionTable *partitions, int64 log_id, Name name)
 	(void) table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);
 	CommandCounterIncrement();
+	journal_tell_all(gate_key(News::births, own_tables(), log_id));
 }
 
 void

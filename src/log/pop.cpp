@@ -3,6 +3,7 @@
  *
  * Raises. Locks: cursor rows, without waiting (pop); none (peek). pop runs in backends, peek on a standby too.
  */
+#include "log/look.h"
 #include "log/serve.h"
 #include "server/errors.h"
 #include "server/guards.h"
@@ -28,13 +29,12 @@ struct PopArguments
 	int64 max_partitions;
 	int64 lease_time; /* 0: the queue's */
 	bool auto_ack;
+	int64 wait;
 };
 
 void
 pop_arguments(FunctionCallInfo fcinfo, PopArguments *args)
 {
-	Interval *wait;
-
 	args->queue = name_argument(fcinfo, 0, "queue");
 	args->group = name_argument(fcinfo, 1, "consumer_group");
 	args->max_messages = count_argument(fcinfo, 2, "max_messages", 1, most_messages);
@@ -56,37 +56,53 @@ pop_arguments(FunctionCallInfo fcinfo, PopArguments *args)
 	}
 	if (PG_ARGISNULL(7))
 		raise_null_argument("wait");
-	wait = PG_GETARG_INTERVAL_P(7);
-	if (wait->month != 0 || wait->day != 0 || wait->time != 0)
-		raise_unsupported_argument("wait", "Call queen.pop() again after a pause when it returns nothing.");
+	args->wait = interval_in_range(PG_GETARG_INTERVAL_P(7), "wait", 0, wait_most);
+}
+
+/* A pop under way. */
+struct Pop
+{
+	const PopArguments *args;
+	Consumer consumer;
+	MessageSink *sink;
+	ConsumerPlace place;
+	core::hotlist::Micros until;
+};
+
+/* Take what there is; false when that is nothing. */
+bool
+take(Pop *pop)
+{
+	const PopArguments *args = pop->args;
+	ConsumerPlace *place = &pop->place;
+	const ServeLimits limits = {args->max_messages, args->max_partitions, pop->consumer.partition};
+	ClaimRequest request = {&place->queue, &place->group,
+							args->lease_time != 0 ? args->lease_time : place->queue.options.lease_time, args->auto_ack};
+
+	/* who asks in vain is active too */
+	if (place->find == ConsumerFind::there)
+		group_touch(&place->group);
+	return consumer_may_take(place) && serve(&request, &limits, pop->sink, &pop->until);
+}
+
+WaitLook
+look(void *arg)
+{
+	Pop *pop = (Pop *) arg;
+	WaitLook found = {false, core::hotlist::never, {}};
+
+	pop->until = core::hotlist::never;
+	consumer_enter(&pop->consumer, &pop->place);
+	found.ready = take(pop);
+	/* a ring's candidates have their deadlines there */
+	if (pop->place.has_ring)
+		found.ring = pop->place.ring.ring;
+	else
+		found.until = pop->until;
+	return found;
 }
 
 } // namespace
-
-/*
- * The queue and its group, which is subscribed where it is not there yet. A drop or purge that ends between the two looks
- * would give us a log that is gone together with a group that has completed nothing of it. False: there is nothing to take.
- */
-static bool
-find_queue_and_group(const PopArguments *args, QueueRow *queue, GroupRow *group)
-{
-	QueueTable queues;
-	QueueRow now;
-	bool same = false;
-	bool known = true;
-
-	queue_table_open(&queues, AccessShareLock);
-	while (known && !same)
-	{
-		CHECK_FOR_INTERRUPTS();
-		/* an unknown queue is no error: its first push may be under way */
-		known = queue_find(&queues, setting_tenant(), args->queue, queue) &&
-				group_find_or_subscribe(setting_tenant(), queue->queue_id, args->group, group) == GroupFind::found;
-		same = known && queue_find_by_id(&queues, queue->queue_id, &now) && now.log_id == queue->log_id;
-	}
-	queue_table_close(&queues);
-	return known;
-}
 
 QUEEN_FUNCTION(queen_pop)
 QUEEN_FUNCTION(queen_peek)
@@ -100,25 +116,25 @@ queen_pop(PG_FUNCTION_ARGS)
 {
 	PopArguments args;
 	MessageSink sink;
-	QueueRow queue;
-	GroupRow group;
-	bool known;
+	Pop pop = {};
 
 	guard_take("queen.pop()");
 	pop_arguments(fcinfo, &args);
 	message_sink_open(&sink, fcinfo, args.max_partitions > 1 && !args.pinned);
 
-	known = find_queue_and_group(&args, &queue, &group);
-	/* who asks in vain is active too */
-	if (known)
-		group_touch(&group);
-	if (known && !queue.paused && !group.paused)
+	pop.args = &args;
+	pop.consumer = {args.queue, args.group, args.pinned ? &args.partition : nullptr};
+	pop.sink = &sink;
+	if (args.wait > 0)
 	{
-		const ServeLimits limits = {args.max_messages, args.max_partitions, args.pinned ? &args.partition : nullptr};
-		ClaimRequest request = {&queue, &group, args.lease_time != 0 ? args.lease_time : queue.options.lease_time,
-								args.auto_ack};
+		const WaitCalls calls = {look, &pop, false};
 
-		serve(&request, &limits, &sink);
+		(void) wait_for_work(&calls, args.wait);
+	}
+	else
+	{
+		pop.place.find = consumer_find(&pop.consumer, &pop.place.queue, &pop.place.group);
+		(void) take(&pop);
 	}
 	message_sink_close(&sink);
 	return (Datum) 0;

@@ -6,7 +6,7 @@
  */
 #include "log/pushed_partitions.h"
 
-#include "hotlist/pool.h"
+#include "hotlist/gates.h"
 #include "log/changes.h"
 #include "server/kept_array.h"
 
@@ -51,6 +51,20 @@ tell_hotlist(const Run *run, hot::Micros now)
 		(void) hot::mark(hotlist(), key, {marks.items + run->first, run->count}, now, hotlist_listener());
 	if (run->more)
 		hot::owe_queue(hotlist(), key, hotlist_listener());
+}
+
+/* Who waits without a ring. */
+void
+tell_gates(const Run *run)
+{
+	if (!gates_bucket_waiters())
+		return;
+	for (uint32 i = 0; i < run->count; i++)
+		gates_tell(gate_key(News::partition, run->tables, run->queue_id, marks.items[run->first + i].partition_id), 1);
+	if (run->more)
+		gates_tell_everybody();
+	else
+		gates_tell(gate_key(News::queue, run->tables, run->queue_id), run->count);
 }
 
 void
@@ -118,9 +132,13 @@ pushed_partitions_tell(bool stays)
 	{
 		if (hotlist_there())
 			tell_hotlist(&runs.items[i], now);
+		tell_gates(&runs.items[i]);
 		if (stays && changes_are_shared())
 			tell_feed(&runs.items[i]);
 	}
+	/* where the queue defers */
+	if (runs.count > 0)
+		gates_parked();
 	kept_array_clear(&marks);
 	kept_array_clear(&runs);
 }

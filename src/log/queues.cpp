@@ -5,7 +5,9 @@
  */
 #include "log/queues.h"
 
+#include "hotlist/journal.h"
 #include "log/births.h"
+#include "log/dead_letters.h"
 
 namespace queen
 {
@@ -194,6 +196,7 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 	TableWriter writer;
 	Datum values[queue_cols] = {};
 	bool nulls[queue_cols];
+	bool born;
 
 	memset(nulls, true, sizeof(nulls));
 	values[queue_col_id] = values[queue_col_log_id] = Int64GetDatum(next_id(Sequence::queue_ids));
@@ -207,9 +210,12 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 	nulls[queue_col_paused] = false;
 	table_writer_open(&writer, queues->table, queue_cols, true);
 	/* false, somebody was quicker: the caller looks again */
-	(void) table_writer_insert_unless_exists(&writer, values, nulls);
+	born = table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);
 	CommandCounterIncrement();
+	if (born)
+		dead_letters_adopt(tenant, name, DatumGetInt64(values[queue_col_id]));
+	journal_tell_event(gate_key_of_name(own_tables(), tenant, name.data, name.size));
 }
 
 void
@@ -266,6 +272,12 @@ lock_by_name(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *r
 		raise_unknown_queue(name);
 }
 
+void
+queue_tell(int64 queue_id)
+{
+	journal_tell_event(gate_key(News::queue_event, own_tables(), queue_id));
+}
+
 /* Write the values of a row that is locked. */
 static void
 write_locked(QueueTable *queues, QueueRow *row)
@@ -273,6 +285,7 @@ write_locked(QueueTable *queues, QueueRow *row)
 	TableWriter writer;
 
 	invalidate_names(queues->table);
+	queue_tell(row->queue_id);
 	table_writer_open(&writer, queues->table, queue_cols, false);
 	table_writer_update(&writer, &row->tid, row->values, row->nulls);
 	table_writer_close(&writer);
@@ -313,6 +326,7 @@ queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *r
 	if (!lock_if_there(queues, tenant, name, row))
 		return false;
 	invalidate_names(queues->table);
+	queue_tell(row->queue_id);
 	delete_row(queues->table, &row->tid);
 	return true;
 }

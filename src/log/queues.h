@@ -146,6 +146,12 @@ bool queue_hold(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow
 bool queue_delete(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
 bool queue_renew_log(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
 
+/* How many queues a tenant has. */
+int64 count_queues(const pg_uuid_t *tenant);
+
+/* Who waits at the queue is told at the end of this transaction that its row or its groups may be others. */
+void queue_tell(int64 queue_id);
+
 /* 42704: the queue is not there. */
 [[noreturn]] void raise_unknown_queue(Name name);
 

@@ -5,10 +5,10 @@
  */
 #include "log/serve.h"
 
-#include "hotlist/journal.h"
 #include "hotlist/upkeep.h"
 #include "log/candidates.h"
 #include "log/ring_walk.h"
+#include "server/attended.h"
 #include "server/settings.h"
 
 namespace queen
@@ -31,6 +31,7 @@ struct Serving
 	int64 partitions; /* taken */
 	bool done;
 	int looked_at; /* candidates, for the trace */
+	hot::Micros until;
 };
 
 /*
@@ -99,6 +100,7 @@ try_candidate(Serving *serving, Candidate *candidate)
 	claim_partition(&serving->tables, serving->request, serving->budget, serving->partitions == 0, candidate,
 					serving->sink);
 	serving->looked_at++;
+	serving->until = Min(serving->until, candidate_until(candidate));
 	if (candidate->verdict == Verdict::took)
 	{
 		serving->budget -= candidate->messages;
@@ -248,50 +250,12 @@ serve_ready(Serving *serving, const ServedRing *served, NoteNumber *left, uint32
 }
 
 /*
- * The ring of the group, or false when the pop has to ask the tables. What the queue or the group is may be rolled back: such a group
- * gets no ring, but may have one.
- */
-bool
-find_ring(const ClaimRequest *request, ServedRing *served, Oid tables)
-{
-	const QueueOptions *options = &request->queue->options;
-	hot::Deferral deferral;
-
-	if (!hotlist_there())
-		return false;
-	if (!setting_hotlist)
-	{
-		count_fallback(Fallback::off);
-		return false;
-	}
-	served->key = hotlist_ring_key(tables, request->queue->queue_id, request->group->group_id);
-	if (!hot::ring_find(hotlist(), served->key, &served->ring))
-	{
-		if (request->group->own || request->queue->own)
-		{
-			count_fallback(Fallback::uncommitted);
-			return false;
-		}
-		if (hot::ring_register(hotlist(), served->key, hotlist_now(), &served->ring) == hot::Registered::full)
-		{
-			count_fallback(Fallback::full);
-			return false;
-		}
-	}
-	deferral.delay = options->delayed_processing;
-	deferral.window = options->window_buffer;
-	if (!request->queue->own)
-		hot::ring_defer(hotlist(), served->ring, deferral);
-	return true;
-}
-
-/*
  * The ring has nothing ready any more: walk if it owes that, and serve what was found. False: the tables are to be asked.
  */
 bool
 serve_what_is_owed(Serving *serving, const ServedRing *served, NoteNumber *left, uint32 *left_count)
 {
-	const hot::Micros interval = (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
+	const hot::Micros interval = hotlist_serving_floor();
 
 	while (!serving->done)
 	{
@@ -330,7 +294,7 @@ serve_what_is_owed(Serving *serving, const ServedRing *served, NoteNumber *left,
 bool
 serve_by_ring(Serving *serving, const ServedRing *served)
 {
-	const hot::Micros interval = (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
+	const hot::Micros interval = hotlist_serving_floor();
 	const NoteNumber own_end = journal_begin_call();
 	NoteNumber left[hotlist_most_taken];
 	uint32 left_count = 0;
@@ -359,28 +323,87 @@ is_traced(const QueueRow *queue)
 
 } // namespace
 
-void
-serve(const ClaimRequest *request, const ServeLimits *limits, MessageSink *sink)
+hot::Micros
+candidate_until(const Candidate *candidate)
+{
+	switch (candidate->verdict)
+	{
+		case Verdict::leased:
+		case Verdict::deferred:
+			return hotlist_time(candidate->until);
+		case Verdict::locked:
+			return hotlist_now() + hot::locked_park;
+		case Verdict::behind_push:
+			return hotlist_now() + hot::behind_push_park;
+		case Verdict::none:
+		case Verdict::took:
+		case Verdict::empty:
+			break;
+	}
+	return hot::never;
+}
+
+bool
+group_ring(const QueueRow *queue, const GroupRow *group, ServedRing *served, Fallback *why)
+{
+	hot::Deferral deferral;
+
+	*why = Fallback::count;
+	if (!hotlist_there())
+		return false;
+	if (!setting_hotlist)
+	{
+		*why = Fallback::off;
+		return false;
+	}
+	served->key = hotlist_ring_key(own_tables(), queue->queue_id, group->group_id);
+	if (!hot::ring_find(hotlist(), served->key, &served->ring))
+	{
+		if (group->own || queue->own)
+		{
+			*why = Fallback::uncommitted;
+			return false;
+		}
+		if (hot::ring_register(hotlist(), served->key, hotlist_now(), &served->ring) == hot::Registered::full)
+		{
+			*why = Fallback::full;
+			return false;
+		}
+	}
+	deferral.delay = queue->options.delayed_processing;
+	deferral.window = queue->options.window_buffer;
+	if (!queue->own)
+		hot::ring_defer(hotlist(), served->ring, deferral);
+	return true;
+}
+
+bool
+serve(const ClaimRequest *request, const ServeLimits *limits, MessageSink *sink, hot::Micros *until)
 {
 	Serving serving = {};
 	ServedRing served = {};
+	Fallback why = Fallback::count;
 	bool by_ring;
 
 	serving.request = request;
 	serving.limits = limits;
 	serving.sink = sink;
+	serving.until = hot::never;
 	serving.budget = limits->messages;
 	serving.own_tables = own_tables();
 	claim_tables_open(&serving.tables);
-	by_ring = limits->partition == nullptr && find_ring(request, &served, serving.own_tables) &&
-			  serve_by_ring(&serving, &served);
+	by_ring = limits->partition == nullptr && group_ring(request->queue, request->group, &served, &why);
+	if (why != Fallback::count)
+		count_fallback(why);
+	by_ring = by_ring && serve_by_ring(&serving, &served);
 	if (!by_ring && !serving.done)
 		serve_by_walk(&serving);
 	/* never silently: but first whatever can be delivered */
 	if (serving.partitions == 0)
 		segment_frames_check(&serving.tables.damage);
 	claim_tables_close(&serving.tables);
-	hotlist_upkeep();
+	if (!keeper_attends())
+		(void) hotlist_upkeep();
 	if (is_traced(request->queue))
 		ereport(
 			LOG,
@@ -390,6 +413,8 @@ serve(const ClaimRequest *request, const ServeLimits *limits, MessageSink *sink)
 					(long long) serving.partitions,
 					limits->partition != nullptr ? "by name" : (by_ring ? "by the ring" : "by the tables"),
 					serving.looked_at)));
+	*until = serving.until;
+	return serving.partitions > 0;
 }
 
 } // namespace queen

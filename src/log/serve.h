@@ -4,6 +4,7 @@
 #ifndef QUEEN_LOG_SERVE_H
 #define QUEEN_LOG_SERVE_H
 
+#include "hotlist/journal.h"
 #include "log/claim.h"
 
 namespace queen
@@ -17,8 +18,20 @@ struct ServeLimits
 	const Name *partition; /* the only one, or null */
 };
 
-/* Claim candidates until the limits are reached or none is left; messages go into sink. */
-void serve(const ClaimRequest *request, const ServeLimits *limits, MessageSink *sink);
+/*
+ * Claim candidates until the limits are reached or none is left; messages go into sink. False: it took nothing, nor buried a message; until says then
+ * when one of those that it has looked at may have something.
+ */
+bool serve(const ClaimRequest *request, const ServeLimits *limits, MessageSink *sink, core::hotlist::Micros *until);
+
+/* When to look again at a candidate that had nothing, by its verdict; `never` when nobody knows. */
+core::hotlist::Micros candidate_until(const Candidate *candidate);
+
+/*
+ * The ring of a group, made if there is none; false when the tables have to be asked, and why. What the queue or the group is may be rolled back:
+ * such a group gets no ring, but may have one.
+ */
+bool group_ring(const QueueRow *queue, const GroupRow *group, ServedRing *served, Fallback *why);
 
 } // namespace queen
 

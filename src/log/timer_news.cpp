@@ -112,7 +112,7 @@ leave(int code, Datum arg)
 
 } // namespace
 
-const TransactionParticipant timer_news_participant = {nullptr, nullptr, ended, nullptr, nullptr};
+const TransactionParticipant timer_news_participant = {nullptr, nullptr, ended, nullptr, nullptr, nullptr};
 
 void
 timer_news_init()
@@ -153,6 +153,13 @@ TimestampTz
 timer_news_heard()
 {
 	return attending ? board[own_place].told.exchange(DT_NOEND, std::memory_order_seq_cst) : (TimestampTz) DT_NOEND;
+}
+
+bool
+timer_news_there()
+{
+	return attending && board[own_place].told.load(std::memory_order_acquire) <
+							board[own_place].sleeps_to.load(std::memory_order_relaxed);
 }
 
 bool

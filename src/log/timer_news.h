@@ -29,6 +29,7 @@ void timer_news_note(TimestampTz at);
  * so that it must not.
  */
 bool timer_news_attend();
+bool timer_news_there(); /* was something told that is sooner than it means to wake? */
 TimestampTz timer_news_heard();
 bool timer_news_sleep(TimestampTz until);
 

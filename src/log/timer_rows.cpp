@@ -201,6 +201,32 @@ timer_find(const TimerTable *timers, const TimerName *name, TimerRow *row)
 	return found;
 }
 
+bool
+timer_find_message(const TimerTable *timers, const pg_uuid_t *tenant, Name queue, const core::Uuid &id, TimerRow *row)
+{
+	const char *text = uuid_text(id);
+	const TimerName by_id = {tenant, queue, {text, (int) strlen(text)}};
+	Snapshot snapshot;
+	IndexScan scan;
+	bool found = false;
+
+	if (timer_find(timers, &by_id, row) && uuid_from_datum(row->values[timer_col_message_id]) == id)
+		return true;
+	snapshot = register_latest_snapshot();
+	timer_scan_keys(&scan, timers, snapshot, tenant, queue, {nullptr, 0});
+	while (!found && index_scan_next(&scan, ForwardScanDirection))
+	{
+		bool isnull;
+
+		found = uuid_from_datum(slot_getattr(scan.slot, timer_col_message_id + 1, &isnull)) == id;
+	}
+	if (found)
+		timer_row_from_slot(scan.slot, row);
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
 TimerLock
 timer_lock(TimerTable *timers, const TimerName *name, TimerRow *row, bool wait)
 {

@@ -84,6 +84,10 @@ void timer_row_from_slot(TupleTableSlot *slot, TimerRow *row);
 /* Find by name with the latest snapshot. */
 bool timer_find(const TimerTable *timers, const TimerName *name, TimerRow *row);
 
+/* Find the timer of a queue that has promised a message id. Looks at all of them, unless the id is the key as well. */
+bool timer_find_message(const TimerTable *timers, const pg_uuid_t *tenant, Name queue, const core::Uuid &id,
+						TimerRow *row);
+
 enum class TimerLock
 {
 	absent,

@@ -108,6 +108,46 @@ transaction_has_ended(TransactionId xid)
 #endif
 }
 
+/* 16 made one function of those that ask for an owner */
+inline bool
+owns_database(Oid database)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, database, GetUserId());
+#else
+	return pg_database_ownercheck(database, GetUserId());
+#endif
+}
+
+/* 15.4 and its contemporaries leave that in datconnlimit when DROP DATABASE was cut short; nobody can connect */
+inline bool
+is_invalid_database(const FormData_pg_database *database)
+{
+	return database->datconnlimit == -2;
+}
+
+/* 17 gave extensions wait events of their own; known keeps it, 0 at first */
+inline uint32
+named_wait_event(const char *name, uint32 *known)
+{
+#if PG_VERSION_NUM >= 170000
+	if (*known == 0)
+		*known = WaitEventExtensionNew(name);
+#else
+	(void) name;
+	*known = PG_WAIT_EXTENSION;
+#endif
+	return *known;
+}
+
+/* The settings that end what takes long; 17 added the last */
+inline constexpr const char *const timeout_settings[] = {
+	"statement_timeout",   "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout",
+#if PG_VERSION_NUM >= 170000
+	"transaction_timeout",
+#endif
+};
+
 /* 16 made the pointer const */
 inline void
 buffile_write(BufFile *file, const void *data, Size size)

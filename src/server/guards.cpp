@@ -43,4 +43,19 @@ guard_take(const char *function)
 						 "isolation level.")));
 }
 
+void
+guard_procedure(FunctionCallInfo fcinfo, const char *procedure, const char *hint)
+{
+	const auto *call = (const CallContext *) fcinfo->context;
+
+	if (call == nullptr || !IsA(call, CallContext) || call->atomic || IsSubTransaction())
+		ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+						errmsg("%s cannot run inside a transaction block, or be called by a function", procedure),
+						errhint("%s", hint)));
+	if ((MyXactFlags & XACT_FLAGS_PIPELINING) != 0)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_TRANSACTION_TERMINATION),
+						errmsg("%s cannot run behind other statements of a pipeline", procedure),
+						errdetail("It would commit what they have done."), errhint("%s", hint)));
+}
+
 } // namespace queen

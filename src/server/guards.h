@@ -26,6 +26,12 @@ void guard_write(const char *function);
 /* guard_write, and refuse an isolation level above READ COMMITTED (25000): for what takes messages. */
 void guard_take(const char *function);
 
+/*
+ * For a procedure that commits: refuse it where it would commit what is not its own, in a transaction block, a function, a savepoint, or a
+ * pipeline whose earlier statements wait for their end (2D000).
+ */
+void guard_procedure(FunctionCallInfo fcinfo, const char *procedure, const char *hint);
+
 } // namespace queen
 
 #endif

@@ -166,6 +166,22 @@ lock_extension()
 	} while (!oids_valid);
 }
 
+ExtensionLock
+try_lock_extension()
+{
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!OidIsValid(get_extension_oid("queen", true)))
+			return ExtensionLock::missing;
+		if (!load_oids())
+			raise_missing();
+		if (!ConditionalLockRelationOid(oids[table_count + (int) Sequence::queue_ids], AccessShareLock))
+			return ExtensionLock::busy;
+	} while (!oids_valid);
+	return ExtensionLock::locked;
+}
+
 Oid
 lock_for_push()
 {

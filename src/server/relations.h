@@ -54,6 +54,18 @@ Relation open_table(Table table, LOCKMODE mode);
 void lock_extension();
 
 /*
+ * The same without a wait, for background workers: busy while somebody drops the extension or waits to. missing when there is
+ * no extension; 42P01 when it has lost its tables.
+ */
+enum class ExtensionLock
+{
+	locked,
+	busy,
+	missing,
+};
+ExtensionLock try_lock_extension();
+
+/*
  * Lock what writing pushes needs to the end of the transaction, tables and sequences; 42P01 when the extension is gone.
  * Returns what names this incarnation of the tables.
  */

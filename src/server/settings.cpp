@@ -16,11 +16,14 @@ int setting_hotlist_reseed_interval = 30;
 int setting_hotlist_size = 64 * 1024;
 int setting_hotlist_window_batch = 100;
 bool setting_log_hotlist = false;
+int setting_maintain_interval = 60;
 int setting_partition_expiry = 7 * 24 * 60 * 60;
 int setting_overdue_limit = 0;
 int setting_push_buffer_size = 16384;
 int setting_timer_batch = 1000;
 bool setting_timers = true;
+int setting_wake_interval = 5;
+int setting_wait_poll_interval = 1000;
 
 namespace
 {
@@ -28,6 +31,7 @@ namespace
 /* fewer bytes would leave a shard some dozens of candidates */
 constexpr int hotlist_size_least = 1024;
 
+constinit char *databases_text = nullptr;
 constinit char *hotlist_trace_text = nullptr;
 constinit char *tenant_text = nullptr;
 constinit pg_uuid_t tenant = {};
@@ -88,6 +92,22 @@ parse_uuid(const char *in, pg_uuid_t *out)
 extern "C"
 {
 static bool
+check_databases(char **newval, void **extra, GucSource source)
+{
+	char *copy = pstrdup(*newval);
+	List *names = NIL;
+	const bool is_list = SplitIdentifierString(copy, ',', &names);
+
+	(void) extra;
+	(void) source;
+	if (!is_list)
+		GUC_check_errdetail("It is a list of names, separated by commas.");
+	list_free(names);
+	pfree(copy);
+	return is_list;
+}
+
+static bool
 check_hotlist_size(int *newval, void **extra, GucSource source)
 {
 	(void) extra;
@@ -136,6 +156,12 @@ setting_tenant()
 						errmsg("the value that queen.tenant was given before the library was loaded is not a uuid"),
 						errhint("A superuser corrects it, with ALTER ROLE ... SET queen.tenant for example.")));
 	return &tenant;
+}
+
+const char *
+setting_databases()
+{
+	return databases_text == nullptr ? "" : databases_text;
 }
 
 const char *
@@ -195,10 +221,16 @@ settings_init()
 	DefineCustomBoolVariable("queen.auto_create", "Creates the queue that a push names when it is not there.",
 							 "Off: such a push is an error.", &setting_auto_create, /* bootValue= */ true, PGC_USERSET,
 							 0, nullptr, nullptr, nullptr);
+	DefineCustomStringVariable("queen.databases", "The databases in which background workers run, a list of names.",
+							   "Empty: all that have the extension.", &databases_text, /* bootValue= */ "", PGC_SIGHUP,
+							   GUC_LIST_INPUT, check_databases, nullptr, nullptr);
 	DefineCustomIntVariable("queen.flush_timeout", "Bounds each wait for a lock while a commit writes its pushes.",
 							"statement_timeout does not run then. 0 waits without a bound.", &setting_flush_timeout,
 							/* bootValue= */ 10000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, nullptr, nullptr, nullptr);
 	define_hotlist_settings();
+	DefineCustomIntVariable("queen.maintain_interval", "Cleans up that often, as queen.maintain() does.",
+							"The background worker of each database does. 0: it does not.", &setting_maintain_interval,
+							/* bootValue= */ 60, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S, nullptr, nullptr, nullptr);
 	DefineCustomIntVariable("queen.partition_expiry", "Deletes partitions that have been empty that long.",
 							"0 keeps them. A push to such a name makes a new one.", &setting_partition_expiry,
 							/* bootValue= */ 7 * 24 * 60 * 60, 0, INT_MAX, PGC_SUSET, GUC_UNIT_S, nullptr, nullptr,
@@ -220,6 +252,15 @@ settings_init()
 	DefineCustomBoolVariable("queen.timers", "Lets timers fire by themselves.",
 							 "Off: they can be scheduled, and wait. queen.fire_timers() pushes them all the same.",
 							 &setting_timers, /* bootValue= */ true, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable(
+		"queen.wait_poll_interval", "The longest that who waits for messages does not look itself.",
+		"It begins with a tenth of that, and is told of what happens meanwhile if queen is preloaded.",
+		&setting_wait_poll_interval, /* bootValue= */ 1000, 100, 3600 * 1000, PGC_SUSET, GUC_UNIT_MS, nullptr, nullptr,
+		nullptr);
+	DefineCustomIntVariable("queen.wake_interval",
+							"While consumers that were woken have not looked yet, others are woken that often.",
+							"0: at each commit.", &setting_wake_interval, /* bootValue= */ 5, 0, 1000, PGC_SIGHUP,
+							GUC_UNIT_MS, nullptr, nullptr, nullptr);
 	if (!is_uuid)
 		early_tenant = EarlyTenant::no_uuid;
 	else if (is_early && !early_accepted)

@@ -25,6 +25,11 @@ extern bool setting_log_hotlist;
 /* What the names of the traced queues begin with, "" for none. */
 const char *setting_hotlist_trace();
 
+extern int setting_maintain_interval; /* s, 0: off */
+
+/* Which databases get background workers: a list of names, "" for all. */
+const char *setting_databases();
+
 extern int setting_partition_expiry; /* s, 0: never */
 
 /* Memory for pushed messages before they go to a temporary file, kilobytes. */
@@ -34,6 +39,9 @@ extern int setting_push_buffer_size;
 extern int setting_overdue_limit; /* s, 0: none */
 extern int setting_timer_batch;
 extern bool setting_timers;
+/* Waiting: the least time between wakes at one place, and the longest that who waits does not look itself, milliseconds. */
+extern int setting_wake_interval;
+extern int setting_wait_poll_interval;
 
 /*
  * The session's tenant (setting queen.tenant); the nil uuid when none is set. Raises 22023 when one was set that cannot be

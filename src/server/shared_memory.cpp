@@ -20,6 +20,12 @@ constinit shmem_request_hook_type next_request_hook = nullptr;
 constinit shmem_startup_hook_type next_startup_hook = nullptr;
 constinit object_access_hook_type next_access_hook = nullptr;
 
+Size
+size_of(const SharedPart *part)
+{
+	return part->measure != nullptr ? part->measure() : part->size;
+}
+
 } // namespace
 
 extern "C"
@@ -30,7 +36,7 @@ queen_shmem_request()
 	if (next_request_hook != nullptr)
 		next_request_hook();
 	for (int i = 0; i < part_count; i++)
-		RequestAddinShmemSpace(MAXALIGN(parts[i]->size));
+		RequestAddinShmemSpace(MAXALIGN(size_of(parts[i])));
 }
 
 static void
@@ -42,7 +48,7 @@ queen_shmem_startup()
 	for (int i = 0; i < part_count; i++)
 	{
 		bool found;
-		void *memory = ShmemInitStruct(parts[i]->name, parts[i]->size, &found);
+		void *memory = ShmemInitStruct(parts[i]->name, size_of(parts[i]), &found);
 
 		if (!found)
 			parts[i]->lay_out(memory);

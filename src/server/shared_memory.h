@@ -13,6 +13,7 @@ namespace queen
  * A folder's part.
  *   lay_out   fills fresh memory, in the postmaster, also after a crash; must not raise
  *   attach    takes note of where it is, in every process
+ *   measure   answers the size where it depends on what is known only when memory is asked for (MaxBackends); may be null
  *   forget_database  a database of that oid is being created: what is known of one that had it before is not its own (CREATE DATABASE … OID,
  *             with the same tables if both were copied from one template). Nobody is connected to it yet. Must not raise; may be null.
  */
@@ -23,6 +24,7 @@ struct SharedPart
 	void (*lay_out)(void *memory);
 	void (*attach)(void *memory);
 	void (*forget_database)(Oid database);
+	Size (*measure)();
 };
 
 /* Called by _PG_init for each part, which stays where it is; without preload it does nothing, and attach is never called. */

@@ -220,6 +220,23 @@ row_is_replaced(TupleTableSlot *slot)
 }
 
 bool
+row_is_locked(TupleTableSlot *slot)
+{
+	bool should_free;
+	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+	const uint16 infomask = tuple->t_data->t_infomask;
+	const TransactionId xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
+
+	if (should_free)
+		heap_freetuple(tuple);
+	if ((infomask & HEAP_XMAX_INVALID) != 0 || !TransactionIdIsValid(xmax))
+		return false;
+	if ((infomask & HEAP_XMAX_IS_MULTI) != 0)
+		return MultiXactIdIsRunning(xmax, HEAP_XMAX_IS_LOCKED_ONLY(infomask));
+	return !TransactionIdIsCurrentTransactionId(xmax) && TransactionIdIsInProgress(xmax);
+}
+
+bool
 row_is_known_to_all(Relation table, TupleTableSlot *slot)
 {
 	bool should_free;

@@ -104,6 +104,9 @@ bool row_is_known_to_all(Relation table, TupleTableSlot *slot);
 /* Has somebody replaced or deleted the row in the slot, be it in vain? Of a running transaction's row: that transaction. */
 bool row_is_replaced(TupleTableSlot *slot);
 
+/* Is another transaction, which has not ended, at the row in the slot: has it locked, replaced or deleted it? */
+bool row_is_locked(TupleTableSlot *slot);
+
 /* Does a snapshot other than the one of its scan see the row in the slot? */
 bool row_is_visible(Relation table, TupleTableSlot *slot, Snapshot snapshot);
 

@@ -86,6 +86,18 @@ queen_xact_callback(XactEvent event, void *arg)
 }
 
 static void
+queen_resource_release(ResourceReleasePhase phase, bool committed, bool top_level, void *arg)
+{
+	(void) committed;
+	(void) arg;
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !top_level)
+		return;
+	for (const TransactionParticipant *p : participants)
+		if (p != nullptr && p->released != nullptr)
+			p->released();
+}
+
+static void
 queen_subxact_callback(SubXactEvent event, SubTransactionId self, SubTransactionId parent, void *arg)
 {
 	(void) arg;
@@ -104,6 +116,7 @@ queen_subxact_callback(SubXactEvent event, SubTransactionId self, SubTransaction
 void
 transaction_init()
 {
+	RegisterResourceReleaseCallback(queen_resource_release, nullptr);
 	RegisterXactCallback(queen_xact_callback, nullptr);
 	RegisterSubXactCallback(queen_subxact_callback, nullptr);
 }

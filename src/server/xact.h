@@ -18,6 +18,7 @@ namespace queen
  *   prepare         PRE_PREPARE: the same, or refuse. May raise.
  *   ended           COMMIT, ABORT or PREPARE: forget it. Never raises, allocates, waits or reads a catalog; must cope with
  *                   flush not having run.
+ *   released        the same, behind the release of all locks. Never raises, allocates, waits or reads a catalog.
  *   sub_committed   a savepoint was released: what it buffered now belongs to parent. Never raises.
  *   sub_aborted     a savepoint was rolled back: drop what was buffered since. Never raises.
  */
@@ -26,6 +27,7 @@ struct TransactionParticipant
 	void (*flush)();
 	void (*prepare)();
 	void (*ended)(bool committed);
+	void (*released)();
 	void (*sub_committed)(SubTransactionId self, SubTransactionId parent);
 	void (*sub_aborted)(SubTransactionId self);
 };
@@ -35,9 +37,11 @@ enum class TransactionStage : int
 {
 	log_push,
 	hotlist,
+	waiting,
 	aborted,
 	timer_news,
 	timers_due,
+	workers,
 	count,
 };
 

@@ -401,7 +401,7 @@ due_ended(bool committed)
 }
 }
 
-const TransactionParticipant due_participant = {nullptr, nullptr, due_ended, nullptr, nullptr};
+const TransactionParticipant due_participant = {nullptr, nullptr, due_ended, nullptr, nullptr, nullptr};
 
 void
 due_lower(TimestampTz at)

@@ -255,7 +255,10 @@ make_queues(Firing *firing)
 		made = true;
 		error = attempt(firing, i, end - i, give_birth);
 		if (error == nullptr)
+		{
+			firing->step->made++;
 			continue;
+		}
 		if (failure_of(error->sqlerrcode) == Failure::everybodys)
 			pause_at(firing, i, end - i, error);
 		else

@@ -353,6 +353,11 @@ class Checker:
             "pauses": sum(len(p.begins) for p in self.pauses.values()),
             "groups left": len({(queue, grp) for (queue, grp, _), c in self.cursors.items() if c.left}),
             **self.counts,
+            **self.hotlist_figures(),
+        }
+
+    def hotlist_figures(self) -> dict:
+        return {
             **dict(zip(HOTLIST, self.rows(f"SELECT {', '.join(f'coalesce(sum({column}), 0)::bigint' for column in HOTLIST.values())} FROM queen.pg_stat_queen_hotlist")[0])),
             "not fitting": self.rows("SELECT coalesce(sum(refused_candidates), 0)::bigint FROM queen.pg_stat_queen_hotlist_pool")[0][0],
         }

@@ -142,6 +142,7 @@ SELECT stored('rights outbox');
 SET ROLE regress_queen_watch;
 SELECT count(*) >= 0 AS ok FROM queen.pg_stat_queen_blocked;
 SELECT count(*) > 0 AS ok FROM queen.status();
+SELECT count(*) >= 0 AS ok FROM queen.pg_stat_queen_workers;
 SELECT attempts(
 	$$SELECT * FROM queen.peek('rights new', 'p')$$,
 	$$SELECT * FROM queen.pop('rights new')$$,

@@ -144,6 +144,9 @@ std::size_t least_size(const LockCalls *locks, const PoolOptions *options) noexc
 /* Lay a pool out in memory of `size` bytes, aligned to 64. False when it is too small. Nobody else may use it yet. */
 bool lay_out(void *memory, std::size_t size, const LockCalls *locks, const PoolOptions *options) noexcept;
 
+/* How many places for rings lay_out makes of so many bytes; 0 when they are too few. */
+std::uint32_t ring_places_of(std::size_t size, const LockCalls *locks, const PoolOptions *options) noexcept;
+
 /* False when what is there was laid out by another version of this code, or for other locks. */
 bool attach(void *memory, const LockCalls *locks, Hotlist *hotlist) noexcept;
 
@@ -239,6 +242,9 @@ std::uint32_t ready_count(const Hotlist &hotlist, RingRef ring) noexcept;
  * Make ready what is due, of all rings; at most `most` of each shard. Returns the next deadline, `never` when nothing waits.
  */
 Micros drain(const Hotlist &hotlist, std::uint32_t most, Micros now, const Listener &listener) noexcept;
+
+/* When something is due next, of all rings, `never` when nothing waits. Without a lock. */
+Micros next_deadline(const Hotlist &hotlist) noexcept;
 
 /* ---- the reseed floor: a walk over the tables ---- */
 

@@ -104,6 +104,14 @@ least_size(const LockCalls *locks, const PoolOptions *options) noexcept
 	return size;
 }
 
+std::uint32_t
+ring_places_of(std::size_t size, const LockCalls *locks, const PoolOptions *options) noexcept
+{
+	Pool pool{};
+
+	return sensible(locks, options) && divide(size, locks, options, &pool) ? pool.rings : 0;
+}
+
 bool
 lay_out(void *memory, std::size_t size, const LockCalls *locks, const PoolOptions *options) noexcept
 {

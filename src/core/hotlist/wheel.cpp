@@ -131,10 +131,23 @@ drain_shard(const Hotlist &hotlist, const Area &area, std::uint32_t most, Micros
 }
 
 Micros
+next_deadline(const Hotlist &hotlist) noexcept
+{
+	Micros next = never;
+
+	for (std::uint32_t s = 0; s < hotlist.pool->shards; s++)
+	{
+		const Micros earliest = area_of(hotlist, s).shard->earliest.load(memory_order_acquire);
+
+		next = earliest < next ? earliest : next;
+	}
+	return next;
+}
+
+Micros
 drain(const Hotlist &hotlist, std::uint32_t most, Micros now, const Listener &listener) noexcept
 {
 	News news(listener);
-	Micros next = never;
 
 	for (std::uint32_t s = 0; s < hotlist.pool->shards; s++)
 	{
@@ -148,13 +161,9 @@ drain(const Hotlist &hotlist, std::uint32_t most, Micros now, const Listener &li
 				break;
 			done += steps;
 		}
-
-		const Micros earliest = area.shard->earliest.load(memory_order_acquire);
-		if (earliest < next)
-			next = earliest;
 	}
 	news_tell(hotlist, &news);
-	return next;
+	return next_deadline(hotlist);
 }
 
 /* ---- news ---- */

@@ -28,6 +28,10 @@ CREATE FUNCTION queen_test_changes(INOUT "position" bigint, OUT overrun boolean,
 COMMENT ON FUNCTION queen_test_changes(bigint) IS
 'A step of reading the change feed from a position: each row has the position behind the step; one without ids when there is nothing. A null position answers where a reader begins.';
 
+CREATE FUNCTION queen_test_attend(milliseconds integer) RETURNS integer LANGUAGE C VOLATILE STRICT AS '$libdir/queen', 'queen_attend';
+COMMENT ON FUNCTION queen_test_attend(integer) IS
+'Be the pulse of this database for a time, in place of the worker: wake who is due, meet deadlines. Answers how many ticks that took.';
+
 CREATE FUNCTION queen_test_retired_groups_step() RETURNS boolean LANGUAGE C VOLATILE AS '$libdir/queen', 'queen_retired_groups_step';
 COMMENT ON FUNCTION queen_test_retired_groups_step() IS
 'Delete cursors of a group that was unsubscribed, in up to 1,000 partitions; false when there is nothing to do now.';

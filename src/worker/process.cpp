@@ -1,0 +1,80 @@
+/*
+ * process.cpp: the life of a worker: claim, connect, look, run, leave. See process.h.
+ *
+ * Raises until the loop runs, which ends the process. Locks: the registry's. Runs in workers.
+ */
+#include "worker/process.h"
+
+#include "server/relations.h"
+
+namespace queen
+{
+
+namespace
+{
+
+[[noreturn]] void
+leave()
+{
+	registry_set_state(WorkerState::leaving);
+	proc_exit(0);
+}
+
+/* Is the extension there, committed? */
+bool
+has_extension()
+{
+	bool has;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	has = OidIsValid(get_extension_oid("queen", true));
+	CommitTransactionCommand();
+	return has;
+}
+
+} // namespace
+
+extern "C"
+{
+/* Behind the removal from the ProcArray, because it was registered before the process connected. */
+static void
+queen_worker_exit(int code, Datum arg)
+{
+	(void) arg;
+	registry_leave(code != 0);
+}
+}
+
+void
+worker_main(WorkerKind kind, std::span<const Task> tasks, void (*begin)())
+{
+	Launch launch;
+
+	memcpy(&launch, MyBgworkerEntry->bgw_extra, sizeof(launch));
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	on_shmem_exit(queen_worker_exit, (Datum) 0);
+	/* given up as one that never came, or the server has no registry as it was when it was registered */
+	if (!registry_there() || !registry_claim(&launch))
+		proc_exit(0);
+	if (registry_must_leave())
+		leave();
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(launch.database, InvalidOid, 0);
+	if (registry_must_leave())
+		leave();
+	pgstat_report_appname(MyBgworkerEntry->bgw_type);
+	loop_pin_settings();
+	if (!has_extension())
+	{
+		registry_say_no_extension();
+		leave();
+	}
+	registry_set_state(WorkerState::running);
+	if (begin != nullptr)
+		begin();
+	loop_run(kind, tasks);
+}
+
+} // namespace queen

@@ -1,0 +1,83 @@
+/*
+ * pulse.cpp: what a database's pulse does: short work at exact times, never behind slow work.
+ *
+ * Raises, in tasks. Runs in pulses.
+ */
+#include "hotlist/gates.h"
+#include "log/timer_news.h"
+#include "server/settings.h"
+#include "timers/fire.h"
+#include "worker/process.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* Wakes that are owed, deadlines of the hot-list, notifications. */
+core::Micros
+tick(const TaskRun *run)
+{
+	(void) run;
+	return gates_tick();
+}
+
+/* A batch of timers that are due. */
+core::Micros
+fire(const TaskRun *run)
+{
+	/* what is locked, or failed for everybody, is looked at again; also when a clock was set, and for rows that nobody told of */
+	constexpr int64 held_again = 100 * 1000;
+	constexpr int64 unsure_again = 5 * USECS_PER_SEC;
+	constexpr int64 paused_again = USECS_PER_SEC;
+	constexpr int64 look_again = 10 * USECS_PER_SEC;
+	constexpr int64 idle_again = USECS_PER_MINUTE;
+	TimestampTz now;
+	TimestampTz until;
+	FireStep step;
+
+	if (!setting_timers)
+		return core::never;
+	fire_step(PG_INT32_MAX, &step);
+	now = GetCurrentTimestamp();
+	if (step.paused)
+		until = now + paused_again;
+	else if (step.more && step.fired + step.failed + step.dropped + step.made > 0)
+		until = now;
+	else if (step.more || step.held > 0)
+		until = now + held_again;
+	else if (!step.complete)
+		until = Min(step.next, now + unsure_again);
+	else
+		until = Min(step.next, now + (step.next == DT_NOEND ? idle_again : look_again));
+	/* something came since the step began */
+	if (!timer_news_sleep(until) && !step.paused)
+		until = now;
+	return until <= now ? 0 : run->now + (until - now);
+}
+
+void
+begin()
+{
+	gates_attend();
+	if (!timer_news_attend())
+		ereport(LOG, (errmsg("queen pulse: nobody can tell of timers that are due soon: they may be late by a minute"),
+					  errdetail("There is memory for some databases only.")));
+}
+
+constexpr Task tasks[] = {
+	{"wake", TaskNeeds::nothing, [] { return true; }, tick},
+	{"timers", TaskNeeds::tables, timer_news_there, fire},
+};
+
+} // namespace
+
+} // namespace queen
+
+void
+queen_pulse_main(Datum arg)
+{
+	(void) arg;
+	queen::worker_main(queen::WorkerKind::pulse, queen::tasks, queen::begin);
+}
