@@ -153,10 +153,35 @@ problems (item, object, problem, mend, first_id, second_id) AS (
 	FROM queen.dead_letters d
 	WHERE NOT EXISTS (SELECT FROM queen.queues q WHERE q.queue_id = d.queue_id AND q.tenant = d.tenant)
 		AND NOT EXISTS (SELECT FROM queen.log_dropped f WHERE f.queue_id = d.queue_id)
-	GROUP BY d.queue_id, d.queue, d.tenant)
+		-- of a timer whose queue could not be made
+		AND NOT (d.queue_id = 0 AND d.timer_key IS NOT NULL)
+	GROUP BY d.queue_id, d.queue, d.tenant
+	UNION ALL
+	-- timers
+	SELECT 'timer', format('timer "%s" of queue "%s" of tenant %s', left(t.timer_key, 100), left(t.queue, 100), t.tenant),
+		CASE
+			WHEN num_nonnulls(t.message, t.payload) <> 1 THEN 'has not one message'
+			WHEN t.visible_at <> greatest(t.deliver_at, t.retry_at) OR NOT isfinite(t.visible_at)
+				THEN format('is seen at %s, due at %s, and tried again at %s', t.visible_at, t.deliver_at, t.retry_at)
+			WHEN t.attempts NOT BETWEEN 0 AND 4 THEN format('has failed %s times', t.attempts)
+			WHEN t.attempts > 0 AND num_nulls(t.retry_at, t.last_error) > 0 THEN 'has failed, and not for a reason or until a time'
+			WHEN jsonb_typeof(t.headers) <> 'object' THEN 'has headers that are no object'
+			ELSE 'has a name that no call lets in'
+		END, NULL, NULL, NULL
+	FROM queen.log_timers t
+	WHERE num_nonnulls(t.message, t.payload) <> 1
+		OR t.visible_at <> greatest(t.deliver_at, t.retry_at) OR NOT isfinite(t.visible_at)
+		OR t.attempts NOT BETWEEN 0 AND 4 OR t.attempts > 0 AND num_nulls(t.retry_at, t.last_error) > 0
+		OR jsonb_typeof(t.headers) <> 'object'
+		-- a rule's occurrence has its key behind one more byte
+		OR octet_length(t.queue) NOT BETWEEN 1 AND 255 OR octet_length(t.partition) NOT BETWEEN 1 AND 255
+		OR octet_length(ltrim(t.timer_key, E'\x01')) NOT BETWEEN 1 AND 255
+	UNION ALL
+	SELECT 'timer', format('message %s', t.message_id), format('is promised by %s timers', count(*)), NULL, NULL, NULL
+	FROM queen.log_timers t GROUP BY t.message_id HAVING count(*) > 1)
 SELECT p.item, p.object, p.problem,
 	CASE WHEN verify.repair AND p.mend IS NOT NULL THEN queen.verify_mend(p.mend, p.first_id, p.second_id) ELSE false END
 FROM problems p
 $$;
 COMMENT ON FUNCTION queen.verify(boolean) IS
-'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, and a position that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';
+'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue; timers that cannot be pushed. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, and a position that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';

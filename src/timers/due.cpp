@@ -37,6 +37,7 @@ struct Known
 	TimestampTz bottom_at; /* when the next scan is to begin at the bottom */
 	bool backlog;		   /* more was due than a batch takes: queues take turns until a batch is not filled */
 	HTAB *queues;
+	TimestampTz furthest; /* no mark of a queue is later */
 	QueueKey turn; /* the queue behind which the next batch by turns begins */
 	bool has_turn;
 	bool taking; /* this transaction has taken a batch: if it is rolled back all of it is pending */
@@ -253,32 +254,45 @@ key_of(const pg_uuid_t *tenant, Name queue)
 bool
 next_queue(IndexScan *scan, const QueueKey *behind, QueueKey *found)
 {
-	bool is_tenant_done = behind == nullptr;
+	pg_uuid_t tenant;
+	text *name = nullptr; /* null: all of the tenant's queues are behind us */
 
-	for (int round = 0; round < 2; round++)
+	if (behind != nullptr)
 	{
-		index_scan_reset_keys(scan);
-		if (!is_tenant_done)
-		{
-			index_scan_key_uuid(scan, 1, UUIDPGetDatum(&behind->tenant));
-			index_scan_key_text(scan, 2, CStringGetTextDatum(behind->name), BTGreaterStrategyNumber);
-		}
-		else if (behind != nullptr)
-			index_scan_key_uuid(scan, 1, UUIDPGetDatum(&behind->tenant), BTGreaterStrategyNumber);
-		index_scan_start(scan);
-		if (index_scan_next_entry(scan, ForwardScanDirection))
-		{
-			const pg_uuid_t *tenant = DatumGetUUIDP(index_scan_entry(scan, 1));
-			const text *queue = DatumGetTextPP(index_scan_entry(scan, 2));
+		tenant = behind->tenant;
+		name = cstring_to_text(behind->name);
+	}
+	for (bool any = behind == nullptr;;)
+	{
+		const text *queue;
 
-			*found = key_of(tenant, {VARDATA_ANY(queue), (int) VARSIZE_ANY_EXHDR(queue)});
+		index_scan_reset_keys(scan);
+		if (name != nullptr)
+		{
+			index_scan_key_uuid(scan, 1, UUIDPGetDatum(&tenant));
+			index_scan_key_text(scan, 2, PointerGetDatum(name), BTGreaterStrategyNumber);
+		}
+		else if (!any)
+			index_scan_key_uuid(scan, 1, UUIDPGetDatum(&tenant), BTGreaterStrategyNumber);
+		index_scan_start(scan);
+		if (!index_scan_next_entry(scan, ForwardScanDirection))
+		{
+			if (name == nullptr)
+				return false;
+			name = nullptr;
+			continue;
+		}
+		tenant = *DatumGetUUIDP(index_scan_entry(scan, 1));
+		queue = DatumGetTextPP(index_scan_entry(scan, 2));
+		any = false;
+		if (VARSIZE_ANY_EXHDR(queue) <= max_name_bytes)
+		{
+			*found = key_of(&tenant, {VARDATA_ANY(queue), (int) VARSIZE_ANY_EXHDR(queue)});
 			return true;
 		}
-		if (is_tenant_done)
-			return false;
-		is_tenant_done = true;
+		/* SQL has written it: its timers come when nobody else's are due */
+		name = cstring_to_text_with_len(VARDATA_ANY(queue), (int) VARSIZE_ANY_EXHDR(queue));
 	}
-	return false;
 }
 
 QueueMark *
@@ -313,6 +327,7 @@ collect_of_queue(Collector *collector, TimerTable *timers, Snapshot snapshot, co
 		add(collector, marked.scan.slot, &mark);
 		count++;
 		entry->mark = mark;
+		known.furthest = Max(known.furthest, mark.at);
 	}
 	index_scan_close(&marked.scan);
 }
@@ -327,15 +342,17 @@ forget_queues()
 	hash_seq_init(&scan, known.queues);
 	while ((entry = (const QueueMark *) hash_seq_search(&scan)) != nullptr)
 		(void) hash_search(known.queues, &entry->key, HASH_REMOVE, nullptr);
+	known.furthest = DT_NOBEGIN;
 }
 
-/* Each queue's oldest, from where the last batch ended. */
-void
+/* Each queue's oldest, from where the last batch ended. True when all queues had their turn, and nothing is left of them. */
+bool
 collect_by_turns(Collector *collector, TimerTable *timers, Snapshot snapshot)
 {
 	QueueKey *queues = (QueueKey *) palloc(sizeof(QueueKey) * (Size) collector->rows);
 	int count = 0;
 	bool around = !known.has_turn;
+	bool all = false;
 	IndexScan scan;
 
 	if (hash_get_num_entries(known.queues) + collector->rows > most_marks)
@@ -349,13 +366,15 @@ collect_by_turns(Collector *collector, TimerTable *timers, Snapshot snapshot)
 		CHECK_FOR_INTERRUPTS();
 		if (!next_queue(&scan, known.has_turn ? &known.turn : nullptr, &found))
 		{
-			if (around)
+			all = around;
+			if (all)
 				break;
 			around = true;
 			known.has_turn = false;
 			continue;
 		}
-		if (count > 0 && memcmp(&found, &queues[0], sizeof(found)) == 0)
+		all = count > 0 && memcmp(&found, &queues[0], sizeof(found)) == 0;
+		if (all)
 			break;
 		queues[count++] = found;
 		known.turn = found;
@@ -370,6 +389,7 @@ collect_by_turns(Collector *collector, TimerTable *timers, Snapshot snapshot)
 		for (int i = 0; i < count && !is_full(collector); i++)
 			collect_of_queue(collector, timers, snapshot, &queues[i], quota);
 	}
+	return all && !is_full(collector);
 }
 
 void
@@ -385,6 +405,7 @@ begin_anew(Oid table)
 	control.hcxt = TopMemoryContext;
 	known.queues = hash_create("queen timer queues", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	known.low = bottom;
+	known.furthest = DT_NOBEGIN;
 	known.table = table;
 }
 
@@ -406,12 +427,22 @@ const TransactionParticipant due_participant = {nullptr, nullptr, due_ended, nul
 void
 due_lower(TimestampTz at)
 {
-	if (known.table == InvalidOid || at > known.low.at)
+	if (known.table == InvalidOid)
 		return;
-	/* behind all of that instant's */
+	/* marks of queues are ahead of the one of all while more is due than a batch takes */
+	if (at <= known.furthest)
+		forget_queues();
+	if (at > known.low.at)
+		return;
+	/* behind all of the instant before */
 	known.low = {at - 1, {}};
 	memset(&known.low.id, 0xff, UUID_LEN);
-	forget_queues();
+}
+
+void
+due_from_bottom()
+{
+	known.bottom_at = 0;
 }
 
 void
@@ -441,6 +472,7 @@ due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Si
 			known.backlog = true;
 		else
 			known.low = low;
+		batch->full = batch->more;
 	}
 	if (known.backlog)
 	{
@@ -448,8 +480,8 @@ due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Si
 		batch->more = true;
 		batch->complete = false;
 		collector.bytes = bytes;
-		collect_by_turns(&collector, timers, snapshot);
-		known.backlog = is_full(&collector);
+		batch->full = !collect_by_turns(&collector, timers, snapshot);
+		known.backlog = batch->full;
 	}
 	if (began >= known.bottom_at)
 	{

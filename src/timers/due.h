@@ -38,6 +38,7 @@ struct DueBatch
 	DueTimer *timers; /* by tenant, queue, partition, then by mark */
 	int count;
 	bool more;		  /* are due */
+	bool full;		  /* more than are in it were not looked at */
 	TimestampTz next; /* when the first is that was not due; DT_NOEND: none was seen */
 	bool complete;	  /* the scan began where nothing could be missed: what it says of next is so */
 };
@@ -47,6 +48,9 @@ extern const TransactionParticipant due_participant;
 
 /* Something due at that time was told: nothing is known of what lies behind it any more. */
 void due_lower(TimestampTz at);
+
+/* The next batch is looked for from the bottom: for a process that nobody tells anything. */
+void due_from_bottom();
 
 /*
  * Collect what is due at a time: the oldest up to rows and bytes; where more is due, each queue's oldest, by turns. The table is open, the

@@ -92,6 +92,8 @@ push_row(const Firing *firing, const DueTimer *timer, TupleTableSlot *slot)
 
 	if (raw)
 		content = slot_getattr(slot, timer_col_payload + 1, &isnull);
+	if (raw && isnull)
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("timer has no message")));
 	plain = PG_DETOAST_DATUM_PACKED(content);
 	push_buffer_add(push_buffer_partition(firing->tables, &timer->tenant, timer->queue, timer->partition), &id, raw,
 					bare ? nullptr : DatumGetJsonbP(headers), VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), nullptr);
@@ -320,6 +322,7 @@ fire_step(int64 most, FireStep *step)
 	firing.snapshot = register_latest_snapshot();
 	due_collect(&firing.timers, firing.snapshot, now, rows, most_bytes, &firing.batch);
 	step->more = firing.batch.more;
+	step->full = firing.batch.full;
 	step->next = firing.batch.next;
 	step->complete = firing.batch.complete;
 	if (firing.batch.count > 0)
@@ -349,12 +352,16 @@ queen_fire_timers(PG_FUNCTION_ARGS)
 
 	guard_write("queen.fire_timers()");
 	left = count_argument(fcinfo, 0, "max_rows", 1, PG_INT32_MAX);
+	due_from_bottom();
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
 		fire_step(left, &step);
 		fired += step.fired;
 		left -= step.fired;
+		/* a step that has come around and could do nothing: the rest is held by others */
+		if (!step.full && step.fired + step.failed + step.dropped + step.made == 0)
+			break;
 	} while (step.more && !step.paused && left > 0);
 	return Int64GetDatum(fired);
 }

@@ -43,7 +43,7 @@ fire(const TaskRun *run)
 	now = GetCurrentTimestamp();
 	if (step.paused)
 		until = now + paused_again;
-	else if (step.more && step.fired + step.failed + step.dropped + step.made > 0)
+	else if (step.full || (step.more && step.fired + step.failed + step.dropped + step.made > 0))
 		until = now;
 	else if (step.more || step.held > 0)
 		until = now + held_again;

@@ -47,9 +47,18 @@ INSERT INTO calls VALUES
 	(35, 'verify', ARRAY['false'], '{repair}'),
 	(36, 'verify_segments', ARRAY['false'], '{repair}'),
 	(37, 'hotlist_candidates', ARRAY['''bad''', '''default''', '1'], '{queue,consumer_group,k}'),
-	(38, 'hotlist_reseed', ARRAY['''bad''', '''default'''], '{queue,consumer_group}');
+	(38, 'hotlist_reseed', ARRAY['''bad''', '''default'''], '{queue,consumer_group}'),
+	(39, 'schedule', ARRAY['''bad''', '''k''', '''1''', '''2200-01-01''', 'NULL', '''p''', 'NULL', 'NULL', '''{}''', '''keep'''],
+		'{queue,timer_key,message,deliver_at,delay,partition,priority,ttl,headers,mode}'),
+	(40, 'cancel', ARRAY['''bad''', '''k'''], '{queue,timer_key}'),
+	(41, 'cancel_prefix', ARRAY['''bad''', '''k'''], '{queue,prefix}'),
+	(42, 'peek_timer', ARRAY['''bad''', '''k'''], '{queue,timer_key}'),
+	(43, 'list_timers', ARRAY['''bad''', '''a''', '1'], '{queue,after_key,max_rows}'),
+	(44, 'count_timers', ARRAY['''bad''', '''k'''], '{queue,prefix}'),
+	(45, 'next_timer', ARRAY['''bad'''], '{queue}'),
+	(46, 'fire_timers', ARRAY['1'], '{max_rows}');
 -- No function is forgotten here.
-SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0
+SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0 AND prokind = 'f'
 	AND proname NOT IN (SELECT function FROM calls);
 CREATE FUNCTION with_null(call calls, at int) RETURNS text LANGUAGE sql AS $$
 	SELECT format('SELECT queen.%s(%s)', (call).function, string_agg(CASE WHEN i = at THEN 'NULL' ELSE a END, ', ' ORDER BY i))
@@ -221,9 +230,8 @@ SELECT attempts(
 	$$SELECT queen.pop('bad', lease_time => '-178000000 years')$$,
 	$$SELECT queen.pop('bad', lease_time => '2147483647 days')$$,
 	$$SELECT queen.pop('bad', lease_time => '1 s', auto_ack => true)$$,
-	$$SELECT queen.pop('bad', wait => '1 s')$$,
 	$$SELECT queen.pop('bad', wait => '-1 s')$$,
-	$$SELECT queen.pop('bad', wait => '1 day')$$,
+	$$SELECT queen.pop('bad', wait => '1 day 1 s')$$,
 	$$SELECT queen.pop('bad', wait => '1 month')$$,
 	$$SELECT queen.extend(lease(), '0')$$,
 	$$SELECT queen.extend(lease(), '-1 hour')$$,
@@ -262,15 +270,16 @@ SELECT attempts(
 	$$SELECT queen.push_batch('bad', '[1, 2, 3]', headers => '[{}, null, "h"]')$$,
 	$$SELECT queen.push_batch('bad', '[]', headers => '[{}]')$$);
 
--- What this version does not have.
+-- Times of a message that comes later; test timers has the rest.
 SELECT attempts(
-	$$SELECT queen.push('bad', '1', delay => '1 s')$$,
-	$$SELECT queen.push('bad', '1', delay => '0')$$,
-	$$SELECT queen.push('bad', '1', deliver_at => now())$$,
+	$$SELECT queen.push('bad', '1', delay => '1 s', deliver_at => now())$$,
+	$$SELECT queen.push('bad', '1', delay => '1 s', dedup_key => 'k')$$,
 	$$SELECT queen.push('bad', '1', deliver_at => 'infinity')$$,
 	$$SELECT queen.push('bad', '1', deliver_at => '-infinity')$$,
-	$$SELECT queen.push_bytes('bad', '1', delay => '1 s')$$,
-	$$SELECT queen.push_bytes('bad', '1', deliver_at => 'infinity')$$,
+	$$SELECT queen.push_bytes('bad', '1', deliver_at => 'infinity')$$);
+
+-- What this version does not have.
+SELECT attempts(
 	$$SELECT queen.create_queue('bad', 'work')$$);
 
 -- Nothing of all that left anything, and the lease still holds.
