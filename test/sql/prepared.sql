@@ -101,3 +101,12 @@ COMMIT PREPARED 'queen five';
 SELECT looked_at_again();
 SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'queen%';
 SELECT pop_all();
+
+-- nor is a timer scheduled or taken back
+BEGIN;
+SELECT s.verdict FROM queen.schedule('prepared', 'k', '"timer"', deliver_at => '2200-01-01') s;
+PREPARE TRANSACTION 'queen six';
+BEGIN;
+SELECT queen.cancel('prepared', 'k');
+PREPARE TRANSACTION 'queen six';
+SELECT queen.count_timers('prepared');

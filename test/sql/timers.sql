@@ -283,3 +283,33 @@ SELECT queen.fire_timers(), queen.drop_queue(repeat('q', 255)), queen.drop_queue
 SELECT verdict('timers large', 'large', to_jsonb(repeat('x', 9 * 1024 * 1024)), '0'), verdict('timers large', 'small', '1', '0');
 SELECT queen.fire_timers();
 SELECT length(message #>> '{}') AS length FROM queen.peek('timers large');
+
+-- No row names a partition, and no work on partitions reads timers.
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'queen.log_timers'::regclass AND attnum > 0 AND (attname LIKE '%id' OR atttypid IN ('int8'::regtype, 'oid'::regtype));
+SELECT count(*) FROM pg_constraint WHERE 'queen.log_timers'::regclass IN (conrelid, confrelid) AND contype = 'f';
+CREATE FUNCTION looks() RETURNS bigint LANGUAGE sql AS $$
+	SELECT pg_stat_get_numscans('queen.log_timers'::regclass) + (SELECT sum(pg_stat_get_numscans(indexrelid)) FROM pg_index WHERE indrelid = 'queen.log_timers'::regclass)
+$$;
+SELECT verdict('timers work', 'k', '1');
+SELECT pg_stat_force_next_flush();
+SELECT looks() AS looks_before \gset
+SELECT count(queen.push('timers work', '1', 'p' || n)) FROM generate_series(1, 20) n;
+SELECT count(*) FROM take('timers work', max_messages => 10, max_partitions => 5);
+SELECT queen.ack_all(array_agg(DISTINCT lease)) FROM taken;
+SELECT count(*) FROM take('timers work', 'other', max_messages => 3);
+SELECT queen.nack(lease(), dead => true);
+SELECT queen.seek_to_end('timers work', 'default'), queen.seek('timers work', 'other', 0);
+SELECT count(*) FROM queen.lag('timers work', 'default');
+SELECT count(*) FROM queen.list_groups('timers work');
+SELECT queen.configure('timers work', '{"completed_retention": "1 s"}') IS NOT NULL;
+CALL queen.maintain();
+SELECT queen.redrive('timers work');
+SELECT queen.purge_queue('timers work');
+CALL queen.maintain();
+SELECT pg_stat_force_next_flush();
+SELECT looks() - :looks_before AS looks;
+-- (The count counts.)
+SELECT queen.count_timers('timers work'), queen.drop_queue('timers work');
+SELECT pg_stat_force_next_flush();
+SELECT looks() > :looks_before AS seen;
+CALL queen.maintain();
