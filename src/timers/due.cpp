@@ -177,6 +177,8 @@ add(Collector *collector, TupleTableSlot *slot, const TimerMark *mark)
 	timer->partition = copy_name(slot, timer_col_partition);
 	timer->deliver_at = DatumGetTimestampTz(slot_getattr(slot, timer_col_deliver_at + 1, &isnull));
 	timer->mark = *mark;
+	(void) slot_getattr(slot, timer_col_retry_at + 1, &isnull);
+	timer->put_off = !isnull;
 	/* one that is larger than the whole bound goes all the same, alone */
 	collector->bytes -= Min(size, collector->bytes);
 }
@@ -194,8 +196,10 @@ compare_due(const void *a, const void *b)
 {
 	const DueTimer *left = (const DueTimer *) a;
 	const DueTimer *right = (const DueTimer *) b;
-	int order = memcmp(&left->tenant, &right->tenant, UUID_LEN);
+	int order = (int) left->again - (int) right->again;
 
+	if (order == 0)
+		order = memcmp(&left->tenant, &right->tenant, UUID_LEN);
 	if (order == 0)
 		order = compare_names(left->queue, right->queue);
 	if (order == 0)
@@ -203,6 +207,34 @@ compare_due(const void *a, const void *b)
 	if (order == 0)
 		order = is_below(&left->mark, &right->mark) ? -1 : 1;
 	return order;
+}
+
+/* By destination, and those where one has failed before behind the others. */
+void
+sort_batch(DueBatch *batch)
+{
+	DueTimer *timers = batch->timers;
+	bool any = false;
+	int end;
+
+	for (int i = 0; i < batch->count; i++)
+	{
+		any |= timers[i].put_off;
+		timers[i].again = false;
+	}
+	qsort(timers, (size_t) batch->count, sizeof(DueTimer), compare_due);
+	if (!any)
+		return;
+	for (int i = 0; i < batch->count; i = end)
+	{
+		bool again = false;
+
+		for (end = i; end < batch->count && same_destination(&timers[i], &timers[end]); end++)
+			again |= timers[end].put_off;
+		for (int k = i; k < end; k++)
+			timers[k].again = again;
+	}
+	qsort(timers, (size_t) batch->count, sizeof(DueTimer), compare_due);
 }
 
 /* The oldest of all. The mark behind the last one of them. */
@@ -422,6 +454,13 @@ due_ended(bool committed)
 }
 }
 
+bool
+same_destination(const DueTimer *left, const DueTimer *right)
+{
+	return memcmp(&left->tenant, &right->tenant, UUID_LEN) == 0 && compare_names(left->queue, right->queue) == 0 &&
+		   compare_names(left->partition, right->partition) == 0;
+}
+
 const TransactionParticipant due_participant = {nullptr, nullptr, due_ended, nullptr, nullptr, nullptr};
 
 void
@@ -489,7 +528,7 @@ due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Si
 
 		known.bottom_at = ended + Max(bottom_interval, (ended - began) * bottom_share);
 	}
-	qsort(batch->timers, (size_t) batch->count, sizeof(DueTimer), compare_due);
+	sort_batch(batch);
 }
 
 } // namespace queen

@@ -31,17 +31,21 @@ struct DueTimer
 	Name partition;
 	TimestampTz deliver_at;
 	TimerMark mark;
+	bool put_off; /* once before */
+	bool again;	  /* … or another one for its destination */
 };
 
 struct DueBatch
 {
-	DueTimer *timers; /* by tenant, queue, partition, then by mark */
+	DueTimer *timers; /* by again, tenant, queue, partition, then by mark */
 	int count;
 	bool more;		  /* are due */
 	bool full;		  /* more than are in it were not looked at */
 	TimestampTz next; /* when the first is that was not due; DT_NOEND: none was seen */
 	bool complete;	  /* the scan began where nothing could be missed: what it says of next is so */
 };
+
+bool same_destination(const DueTimer *left, const DueTimer *right);
 
 /* What a transaction has collected and was rolled back is looked at again. */
 extern const TransactionParticipant due_participant;

@@ -24,6 +24,14 @@ namespace
 
 constexpr Size most_bytes = 8 * 1024 * 1024;
 
+/*
+ * Milliseconds that a part waits for a lock, and one that is cut of a part which has failed: what somebody else holds must not keep the timers
+ * of others. And the time that a step loses by that before it cuts no more.
+ */
+constexpr int first_wait = 100;
+constexpr int later_wait = 10;
+constexpr int64 most_lost = 300 * 1000;
+
 struct Firing
 {
 	FireStep *step;
@@ -33,6 +41,8 @@ struct Firing
 	Oid tables;		 /* as lock_for_push says */
 	Failure failure; /* of what is put off */
 	const ErrorData *error;
+	int wait;	/* milliseconds, for each lock */
+	int64 lost; /* microseconds, in attempts that came to nothing for a lock */
 };
 
 /* What is tried under a sub-transaction. */
@@ -45,7 +55,9 @@ attempt(Firing *firing, int first, int count, Attempt what)
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	ErrorData *volatile error = nullptr;
+	const int flush_timeout = setting_flush_timeout;
 
+	setting_flush_timeout = flush_timeout == 0 ? firing->wait : Min(firing->wait, flush_timeout);
 	BeginInternalSubTransaction(nullptr);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
@@ -61,21 +73,13 @@ attempt(Firing *firing, int first, int count, Attempt what)
 		RollbackAndReleaseCurrentSubTransaction();
 	}
 	PG_END_TRY();
+	setting_flush_timeout = flush_timeout;
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 	/* not a timer's: the caller wants to end */
 	if (error != nullptr && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		ReThrowError(error);
 	return error;
-}
-
-bool
-same_destination(const DueTimer *left, const DueTimer *right)
-{
-	auto same = [](Name a, Name b) { return a.size == b.size && memcmp(a.data, b.data, (Size) a.size) == 0; };
-
-	return memcmp(&left->tenant, &right->tenant, UUID_LEN) == 0 && same(left->queue, right->queue) &&
-		   same(left->partition, right->partition);
 }
 
 /* The message of a row, into the push buffer. */
@@ -186,8 +190,9 @@ pause_at(Firing *firing, int first, int count, const ErrorData *error)
 }
 
 void
-fire_part(Firing *firing, int first, int count)
+fire_part(Firing *firing, int first, int count, int wait)
 {
+	const TimestampTz began = GetCurrentTimestamp();
 	ErrorData *error;
 	Failure failure;
 
@@ -197,19 +202,23 @@ fire_part(Firing *firing, int first, int count)
 			due_lower(firing->batch.timers[i].mark.at);
 		return;
 	}
+	firing->wait = wait;
 	error = attempt(firing, first, count, fire);
 	if (error == nullptr)
 		return;
 	failure = failure_of(error->sqlerrcode);
+	if (failure == Failure::passing)
+		firing->lost += GetCurrentTimestamp() - began;
 	if (failure == Failure::everybodys)
 		pause_at(firing, first, count, error);
 	else if (count > 1 && (failure == Failure::its_own ||
-						   !same_destination(&firing->batch.timers[first], &firing->batch.timers[first + count - 1])))
+						   (!same_destination(&firing->batch.timers[first], &firing->batch.timers[first + count - 1]) &&
+							firing->lost < most_lost)))
 	{
 		const int at = cut(firing, first, count);
 
-		fire_part(firing, first, at - first);
-		fire_part(firing, at, first + count - at);
+		fire_part(firing, first, at - first, later_wait);
+		fire_part(firing, at, first + count - at, later_wait);
 	}
 	else
 		put_off_all(firing, first, count, failure, error);
@@ -255,6 +264,7 @@ make_queues(Firing *firing)
 		if (queue_find(&queues, &timers[i].tenant, timers[i].queue, &queue))
 			continue;
 		made = true;
+		firing->wait = first_wait;
 		error = attempt(firing, i, end - i, give_birth);
 		if (error == nullptr)
 		{
@@ -334,7 +344,16 @@ fire_step(int64 most, FireStep *step)
 		if (make_queues(&firing))
 			step->more = true;
 		else
-			fire_part(&firing, 0, firing.batch.count);
+		{
+			int fresh = 0;
+
+			while (fresh < firing.batch.count && !firing.batch.timers[fresh].again)
+				fresh++;
+			if (fresh > 0)
+				fire_part(&firing, 0, fresh, first_wait);
+			if (fresh < firing.batch.count)
+				fire_part(&firing, fresh, firing.batch.count - fresh, later_wait);
+		}
 	}
 	UnregisterSnapshot(firing.snapshot);
 	timer_table_close(&firing.timers);
