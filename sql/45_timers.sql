@@ -46,3 +46,42 @@ CREATE FUNCTION queen.fire_timers(max_rows integer DEFAULT 1000)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_fire_timers';
 COMMENT ON FUNCTION queen.fire_timers(integer) IS
 'Push the messages of timers that are due, of all tenants, up to max_rows, and answer how many: by hand, for servers whose workers do not run (queen.status() tells). May run beside them, and beside itself. What fails is put off as they put it off. 25000: behind a push of the same transaction.';
+
+CREATE FUNCTION queen.stat_timers(OUT tenant uuid, OUT queue text, OUT fired bigint, OUT failed bigint, OUT dead bigint, OUT dropped bigint,
+	OUT late_p50 double precision, OUT late_p99 double precision, OUT late_max double precision, OUT since timestamptz, OUT evicted bigint)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_stat_timers';
+COMMENT ON FUNCTION queen.stat_timers() IS
+'What pg_stat_queen_timers shows of shared memory, of all tenants of this database: no row when queen is not preloaded.';
+
+CREATE VIEW queen.pg_stat_queen_timers AS
+	SELECT coalesce(t.tenant, s.tenant) AS tenant, coalesce(t.queue, s.queue) AS queue, coalesce(t.pending, 0) AS pending,
+		coalesce(t.due, 0) AS due, coalesce(t.backing_off, 0) AS backing_off, t.next_due, t.oldest_due,
+		s.fired, s.failed, s.dead, s.dropped, s.late_p50, s.late_p99, s.late_max, s.since, s.evicted
+	FROM (
+		SELECT l.tenant, l.queue, pg_catalog.count(*) AS pending,
+			pg_catalog.count(*) FILTER (WHERE l.visible_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()) AS due,
+			pg_catalog.count(*) FILTER (WHERE l.retry_at OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()) AS backing_off,
+			pg_catalog.min(l.visible_at) AS next_due,
+			pg_catalog.min(l.deliver_at) FILTER (WHERE l.visible_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()) AS oldest_due
+		FROM queen.log_timers l GROUP BY l.tenant, l.queue) t
+	FULL JOIN queen.stat_timers() s ON s.tenant OPERATOR(pg_catalog.=) t.tenant AND s.queue OPERATOR(pg_catalog.=) t.queue;
+COMMENT ON VIEW queen.pg_stat_queen_timers IS
+'One row for each queue of any tenant that has timers, or had some that ended since the server started. What is pending is exact: the table is read for it when asked. What became of timers is counted in shared memory, for the 500 queues or so that fired last, and null when queen is not preloaded or a queue has no place.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.pending IS 'Timers that have not been fired or cancelled, those that are due included.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.due IS 'Of these, those whose time has come.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.backing_off IS 'Of these, those that could not be pushed and are tried again later (queen.list_timers: last_error).';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.next_due IS 'When the next one is fired; a time that has passed when it is overdue.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.oldest_due IS 'When the oldest was due of those that wait for nothing but the fire; null when none does.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.fired IS 'Timers whose messages were pushed, and committed.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.failed IS 'Attempts that came to nothing: the timer was put off, or became a dead letter.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.dead IS 'Timers that became dead letters.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.dropped IS 'Timers that were overdue by more than queen.overdue_limit.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.late_p50 IS 'How long after deliver_at half of those fired were committed at most, in milliseconds; too large by a quarter at most.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.late_p99 IS 'The same of 99 in 100.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.late_max IS 'The same of all: exact.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.since IS 'When counting began for all queues; a queue that had to give up its place began later.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.evicted IS 'How many times a queue, of any database, had to give up its place for another.';
+
+CREATE FUNCTION queen.reset_timer_stats()
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_reset_timer_stats';
+COMMENT ON FUNCTION queen.reset_timer_stats() IS 'Begin to count anew what pg_stat_queen_timers shows of this database from shared memory.';

@@ -51,6 +51,8 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('stat_hotlist', 'owner'),
 		('stat_hotlist_pool', 'owner'),
 		('reset_hotlist_stats', 'owner'),
+		('stat_timers', 'owner'),
+		('reset_timer_stats', 'owner'),
 		('stat_workers', 'owner'),
 		('verify', 'owner'),
 		('verify_segments', 'owner'),

@@ -13,6 +13,7 @@
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/xact.h"
+#include "timers/counts.h"
 #include "timers/due.h"
 #include "worker/events.h"
 #include "worker/launcher.h"
@@ -34,6 +35,7 @@ _PG_init(void)
 	queen::aborted_init();
 	queen::changes_init();
 	queen::timer_news_init();
+	queen::timer_counts_init();
 	queen::attended_init();
 	queen::registry_init();
 	queen::transaction_init();
@@ -43,6 +45,7 @@ _PG_init(void)
 	queen::transaction_join(queen::TransactionStage::aborted, &queen::aborted_participant);
 	queen::transaction_join(queen::TransactionStage::timer_news, &queen::timer_news_participant);
 	queen::transaction_join(queen::TransactionStage::timers_due, &queen::due_participant);
+	queen::transaction_join(queen::TransactionStage::timer_counts, &queen::timer_counts_participant);
 	queen::transaction_join(queen::TransactionStage::workers, &queen::events_participant);
 	queen::events_init();
 	queen::launcher_init();

@@ -12,7 +12,7 @@ namespace queen
 namespace
 {
 
-constexpr int most_parts = 8;
+constexpr int most_parts = 16;
 
 constinit const SharedPart *parts[most_parts] = {};
 constinit int part_count = 0;

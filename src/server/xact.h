@@ -41,6 +41,7 @@ enum class TransactionStage : int
 	aborted,
 	timer_news,
 	timers_due,
+	timer_counts,
 	workers,
 	count,
 };

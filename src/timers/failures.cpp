@@ -85,7 +85,7 @@ failure_of(int sqlerrcode)
 	}
 }
 
-void
+bool
 timer_failed(TimerTable *timers, const DueTimer *timer, Failure failure, const ErrorData *error)
 {
 	const TimerName name = {&timer->tenant, timer->queue, timer->key};
@@ -95,7 +95,7 @@ timer_failed(TimerTable *timers, const DueTimer *timer, Failure failure, const E
 	int attempts;
 
 	if (timer_lock(timers, &name, &row, false) != TimerLock::locked)
-		return;
+		return false;
 	attempts = DatumGetInt32(row.values[timer_col_attempts]) + (failure == Failure::its_own);
 	row.values[timer_col_attempts] = Int32GetDatum(attempts);
 	row.values[timer_col_last_error] = CStringGetTextDatum(psprintf("%s: %s", sqlstate, error->message));
@@ -107,12 +107,13 @@ timer_failed(TimerTable *timers, const DueTimer *timer, Failure failure, const E
 						  errdetail("%s: %s", sqlstate, error->message),
 						  errhint("queen.redrive() pushes it once the cause is mended.")));
 		bury(timers, timer, &row);
-		return;
+		return true;
 	}
 	row.values[timer_col_retry_at] = TimestampTzGetDatum(
 		now + (failure == Failure::its_own ? Min(USECS_PER_SEC << (attempts - 1), most_delay) : passing_delay));
 	row.nulls[timer_col_retry_at] = false;
 	timer_update(timers, &row);
+	return false;
 }
 
 } // namespace queen

@@ -22,9 +22,9 @@ Failure failure_of(int sqlerrcode);
 
 /*
  * Put a timer off, in the caller's transaction, or bury it when its attempts are spent. Does nothing when another transaction is at the
- * row. Raises; what then is still there comes again.
+ * row. Raises; what then is still there comes again. True when it was buried.
  */
-void timer_failed(TimerTable *timers, const DueTimer *timer, Failure failure, const ErrorData *error);
+bool timer_failed(TimerTable *timers, const DueTimer *timer, Failure failure, const ErrorData *error);
 
 } // namespace queen
 

@@ -13,6 +13,7 @@
 #include "server/guards.h"
 #include "server/settings.h"
 #include "server/uuids.h"
+#include "timers/counts.h"
 #include "timers/due.h"
 #include "timers/failures.h"
 
@@ -110,6 +111,8 @@ fire(Firing *firing, int first, int count)
 	TupleTableSlot *slot = table_slot_create(firing->timers.table, nullptr);
 	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen timer", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(per_row);
+	DueTimer *taken = (DueTimer *) MemoryContextAlloc(caller, sizeof(DueTimer) * (Size) count);
+	int count_taken = 0;
 	int64 held = 0;
 
 	firing->tables = lock_for_push();
@@ -123,12 +126,17 @@ fire(Firing *firing, int first, int count)
 			!delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
 			held++;
 		else
+		{
 			push_row(firing, timer, slot);
+			taken[count_taken++] = *timer;
+		}
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(per_row);
 	ExecDropSingleTupleTableSlot(slot);
 	flush_pushes();
+	timer_counts_note(taken, count_taken, TimerEnd::fired);
+	pfree(taken);
 	firing->step->held += held;
 	firing->step->fired += count - held;
 }
@@ -150,8 +158,13 @@ cut(const Firing *firing, int first, int count)
 void
 put_off(Firing *firing, int first, int count)
 {
-	(void) count;
-	timer_failed(&firing->timers, &firing->batch.timers[first], firing->failure, firing->error);
+	const DueTimer *timer = &firing->batch.timers[first];
+	bool dead;
+
+	dead = timer_failed(&firing->timers, timer, firing->failure, firing->error);
+	timer_counts_note(timer, count, TimerEnd::failed);
+	if (dead)
+		timer_counts_note(timer, count, TimerEnd::dead);
 }
 
 /* Put timers off; what cannot even be put off comes again soon. */
@@ -299,6 +312,7 @@ drop_overdue(Firing *firing, TimestampTz before)
 		else if (delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
 		{
 			firing->step->dropped++;
+			timer_counts_note(timer, 1, TimerEnd::dropped);
 			ereport(LOG, (errmsg("queen: timer \"%s\" of queue \"%s\" was due at %s and is dropped", timer->key.data,
 								 timer->queue.data, timestamptz_to_str(timer->deliver_at)),
 						  errdetail("queen.overdue_limit is %d s.", setting_overdue_limit)));

@@ -1,0 +1,229 @@
+# Timers by the pulse: in time, exactly once whatever is killed, without waking anybody for nothing, and without waiting for anybody long.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Queen;
+use Test::More;
+use Time::HiRes qw(time sleep);
+
+my $node = new_node('timers', preload => 'queen', streaming => 1, settings => "restart_after_crash = on\n");
+my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
+my $setting = sub { $sql->("ALTER SYSTEM SET $_[0]"); $sql->('SELECT pg_reload_conf()') };
+my $runs = sub { return $sql->(q{SELECT runs FROM queen.pg_stat_queen_workers w WHERE worker = 'pulse' AND task = 'timers' AND w.database = current_database()}) };
+# how late messages came that say when they were due, in milliseconds: the worst
+my $lateness = sub { return $sql->("SELECT round(max(extract(epoch FROM m.enqueued_at) - (m.message ->> 'due')::numeric) * 1000) FROM queen.peek('$_[0]', max_messages => 100000) m") };
+my $due_in = sub { my ($queue, $key, $seconds) = @_; return "SELECT s.verdict FROM (SELECT clock_timestamp() + interval '$seconds s') t (d), LATERAL queen.schedule('$queue', '$key', jsonb_build_object('due', extract(epoch FROM d)), deliver_at => d) s" };
+
+$sql->(q{
+	CREATE TABLE plan (n bigserial, key text, message bigint, gone boolean);
+	CREATE SEQUENCE numbers;
+	-- A timer is scheduled, moved or cancelled, and what came of it is written down by the same transaction. Who has a key has it to the end, so
+	-- the last line of a key is the timer that is there.
+	CREATE FUNCTION act(k text, number bigint) RETURNS void LANGUAGE plpgsql AS $$
+	DECLARE
+		answer text;
+	BEGIN
+		IF random() < 0.3 THEN
+			answer := queen.cancel('load', k);
+		ELSE
+			SELECT s.verdict INTO answer FROM queen.schedule('load', k, to_jsonb(number), delay => make_interval(secs => random() * 1.5 - 0.3), partition => 'p' || number % 5) s;
+		END IF;
+		IF answer IN ('cancelled', 'rescheduled') THEN
+			UPDATE plan SET gone = true WHERE n = (SELECT max(n) FROM plan WHERE key = k);
+		END IF;
+		IF answer IN ('scheduled', 'rescheduled') THEN
+			INSERT INTO plan (key, message, gone) VALUES (k, number, false);
+		END IF;
+		IF random() < 0.1 THEN
+			RAISE EXCEPTION 'rolled back';
+		END IF;
+	END $$;
+	CREATE FUNCTION act(k text) RETURNS void LANGUAGE plpgsql AS $$
+	BEGIN
+		PERFORM act(k, nextval('numbers'));
+	EXCEPTION WHEN raise_exception THEN NULL;
+	END $$});
+wait_for_sql($node, q{SELECT count(*) > 0 FROM queen.pg_stat_queen_workers WHERE worker = 'pulse' AND task = 'timers' AND runs > 0}, 'the pulse');
+
+# ---- in time, to a consumer that waits, on a server that has nothing else to do ----
+
+my @late;
+foreach my $i (1 .. 5)
+{
+	my $consumer = background($node);
+	my $queue = $i < 3 ? 'end to end' : "end to end $i";    # that is there, or is not
+
+	$sql->("SELECT queen.create_queue('$queue')") if $i == 1;
+	sleep(1);
+	$sql->($due_in->($queue, 'k', 2));
+	push @late, $consumer->query_safe("SELECT round((extract(epoch FROM clock_timestamp()) - (message ->> 'due')::numeric) * 1000) FROM queen.pop('$queue', wait => '20 s', auto_ack => true)");
+	$consumer->quit;
+}
+note("late by ms: @late");
+cmp_ok((sort { $a <=> $b } @late)[2], '<=', 100, 'a timer of two seconds is with the consumer within 2.1');
+cmp_ok((sort { $a <=> $b } @late)[4], '<=', 1000, 'and never waits for a poll');
+cmp_ok((sort { $a <=> $b } @late)[0], '>=', 0, 'nor does it come too soon');
+
+# ---- what is far away wakes nobody ----
+
+sleep(0.5);
+my $before = $runs->();
+load($node, '-c 1 -t 200', far => q{SELECT queen.schedule('far', 'k' || random(), '1', delay => '1 day')})->{h}->finish;
+cmp_ok($runs->() - $before, '<=', 3, '200 commits of timers that are due tomorrow');
+is($sql->("SELECT queen.count_timers('far')"), '200', 'they wait');
+$sql->("SELECT queen.cancel_prefix('far', 'k')");
+# … nor is what was rolled back fired, a savepoint's or a transaction's
+$sql->(q{BEGIN; SAVEPOINT s; SELECT queen.schedule('rolled back', 'a', '1', delay => '0.1 s'); ROLLBACK TO s; COMMIT; BEGIN; SELECT queen.schedule('rolled back', 'b', '1', delay => '0.1 s'); ROLLBACK});
+sleep(0.5);
+is($sql->("SELECT count(*) FROM queen.list_queues() WHERE queue = 'rolled back'"), '0', 'what was rolled back is nowhere');
+
+# ---- a nearer time wakes at once; what somebody had is fired when it is let go ----
+
+$sql->($due_in->('near', 'later', 8));
+$sql->($due_in->('near', 'sooner', 0.2));
+wait_for_sql($node, q{SELECT count(*) = 1 FROM queen.list_queues() q, queen.peek('near') WHERE q.queue = 'near'}, 'the nearer one');
+cmp_ok($lateness->('near'), '<=', 500, 'a nearer time is told to who sleeps');
+$sql->("SELECT queen.cancel('near', 'later')");
+
+my $holder = background($node);
+$sql->($due_in->('held', 'k', 2));
+$holder->query_safe("BEGIN; SELECT queen.cancel('held', 'k')");
+sleep(2.5);
+is($sql->("SELECT count(*) FROM queen.list_queues() WHERE queue = 'held'"), '0', 'what is being cancelled is not fired');
+my $let_go = $sql->('SELECT extract(epoch FROM clock_timestamp())');
+$holder->query_safe('ROLLBACK');
+wait_for_sql($node, q{SELECT count(*) = 1 FROM queen.list_queues() q, queen.peek('held') WHERE q.queue = 'held'}, 'the one that was held');
+cmp_ok($sql->("SELECT extract(epoch FROM enqueued_at) - $let_go FROM queen.peek('held')"), '<', 0.5, 'and is soon when that is rolled back');
+
+# ---- who holds a queue keeps its own timers, not others' ----
+
+$sql->("SELECT queen.create_queue('stuck'), queen.create_queue('free')");
+$holder->query_safe("BEGIN; SELECT queen.drop_queue('stuck')");
+$sql->("SELECT count(queen.schedule('stuck', 'k' || n, '1', delay => '0.2 s', partition => 'p' || n)) FROM generate_series(1, 10) n");
+$sql->("SELECT count(queen.schedule('free', 'k' || n, jsonb_build_object('due', extract(epoch FROM d)), deliver_at => d)) FROM generate_series(1, 40) n, LATERAL (SELECT clock_timestamp() + n * interval '0.1 s') s (d)");
+wait_for_sql($node, q{SELECT queen.count_timers('free') = 0}, 'those of the free queue');
+cmp_ok($lateness->('free'), '<=', 1500, 'a queue that somebody is dropping keeps nobody else');
+is($sql->(q{SELECT count(*) || ' ' || max(attempts) || ' ' || max(left(last_error, 5)) FROM queen.list_timers('stuck')}), '10 0 QN002', 'its own wait, and no attempt is spent');
+$holder->query_safe('ROLLBACK');
+wait_for_sql($node, q{SELECT queen.count_timers('stuck') = 0}, 'those of the stuck queue');
+is($sql->(q{SELECT sum(n) FROM generate_series(1, 10) p, LATERAL (SELECT count(*) AS n FROM queen.peek('stuck', 'p' || p)) s}), '10', 'and come when it is let go');
+# a user has made the queue that the fire needs, and then wants the timer: the fire has nothing in its hands while it waits
+$holder->query_safe("BEGIN; SELECT queen.create_queue('born')");
+$sql->("SELECT queen.schedule('born', 'k', '1', delay => '0.1 s')");
+sleep(0.5);
+is($holder->query_safe("SELECT queen.cancel('born', 'k'); COMMIT"), 'cancelled', 'who has made a queue can cancel its timers');
+
+# ---- fair: one behind many ----
+
+$setting->('queen.timers = off');
+$sql->("SELECT count(queen.schedule('many', 'k' || n, '1', delay => '-1 hour')) FROM generate_series(1, 20000) n; SELECT queen.schedule('one', 'k', '1', delay => '-1 s'); SELECT queen.create_queue('many'), queen.create_queue('one')");
+sleep(1);
+is($sql->("SELECT queen.count_timers('one') + queen.count_timers('many')"), '20001', 'queen.timers = off keeps all');
+$setting->('queen.timers = on');
+wait_for_sql($node, q{SELECT queen.count_timers('many') = 0}, 'twenty thousand');
+cmp_ok($sql->(q{SELECT count(*) FROM queen.peek('many', max_messages => 100000) WHERE enqueued_at < (SELECT enqueued_at FROM queen.peek('one'))}), '<=', 3000, 'one that is a second late comes in the first batches');
+is($sql->(q{SELECT count(DISTINCT message_id) || ' ' || count(*) FROM queen.peek('many', max_messages => 100000)}), '20000 20000', 'and all come once');
+is($sql->(q{SELECT count(*) FROM queen.verify()}), '0', 'the tables agree');
+
+# ---- what is overdue by too much goes, with a word in the log ----
+
+$setting->("queen.overdue_limit = '1 min'");
+my $log_at = -s $node->logfile;
+$sql->(q{SELECT queen.schedule('overdue', 'old', '"old"', delay => '-1 hour'), queen.schedule('overdue', 'new', '"new"', delay => '-1 s')});
+wait_for_sql($node, q{SELECT queen.count_timers('overdue') = 0}, 'both are gone');
+is($sql->(q{SELECT message FROM queen.peek('overdue')}), '"new"', 'one was pushed');
+like(substr(slurp_file($node->logfile), $log_at), qr/timer "old" of queue "overdue" was due at .* and is dropped/, 'the other one is in the log');
+$setting->('queen.overdue_limit = 0');
+
+# ---- what became of them ----
+
+my $counts = sub { return $sql->("SELECT concat_ws(' ', pending, due, backing_off, fired, failed, dead, dropped) FROM queen.pg_stat_queen_timers WHERE queue = '$_[0]'") };
+is($counts->('overdue'), '0 0 0 1 0 0 1', 'one was fired, one was dropped');
+is($counts->('many'), '0 0 0 20000 0 0 0', 'all of the many were fired');
+is($sql->("SELECT late_p50 BETWEEN 3600000 AND late_p99 AND late_p99 <= late_max AND late_max < 5000000 FROM queen.pg_stat_queen_timers WHERE queue = 'many'"), 't', 'an hour late');
+is($sql->("SELECT fired || ' ' || (failed >= 10) FROM queen.pg_stat_queen_timers WHERE queue = 'stuck'"), '10 true', 'attempts that came to nothing');
+$setting->('queen.timers = off');
+$sql->("SELECT queen.schedule('counted', 'now', '1', delay => '-1 s'), queen.schedule('counted', 'later', '1', delay => '1 hour')");
+sleep(1);
+$sql->('BEGIN; SELECT queen.fire_timers(); ROLLBACK');
+is($counts->('counted'), '2 1 0', 'a fire that was rolled back counts for nothing');
+$sql->('SELECT queen.fire_timers()');
+is($counts->('counted'), '1 0 0 1 0 0 0', 'by hand counts, too');
+$sql->('SELECT queen.reset_timer_stats()');
+is($counts->('counted') . $counts->('many'), '1 0 0', 'and is forgotten when that is wanted');
+$sql->("SELECT queen.cancel('counted', 'later')");
+$setting->('queen.timers = on');
+
+# ---- a copy that is not to fire, and is to ----
+
+$sql->(q{SELECT queen.schedule('copied', 'k', '"copied"', delay => '3 s')});
+$node->backup('standby');
+my $dump = $node->backup_dir . '/dump';
+$node->command_ok([ 'pg_dump', '-Fc', '-h', $node->host, '-p', $node->port, '-f', $dump, 'postgres' ], 'a dump');
+my $copy = new_node('copy', preload => 'queen', settings => "queen.timers = off\n", no_extension => 1);
+$copy->command_ok([ 'pg_restore', '-h', $copy->host, '-p', $copy->port, '-d', 'postgres', '--exit-on-error', $dump ], 'restored with queen.timers = off');
+sleep(4);
+is($copy->safe_psql('postgres', "SELECT queen.count_timers('copied')"), '1', 'nothing fires there');
+$copy->safe_psql('postgres', 'ALTER SYSTEM SET queen.timers = on');
+$copy->safe_psql('postgres', 'SELECT pg_reload_conf()');
+$copy->poll_query_until('postgres', "SELECT queen.count_timers('copied') = 0") or die 'the copy does not fire';
+is($copy->safe_psql('postgres', "SELECT message FROM queen.peek('copied')"), '"copied"', 'until it is on');
+check_log($copy);
+$copy->stop;
+
+# ---- a standby fires when it is promoted ----
+
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'standby', has_streaming => 1);
+$standby->start;
+$sql->(q{SELECT queen.schedule('promoted', 'k', '"promoted"', delay => '5 s')});
+$node->wait_for_catchup($standby);
+is($standby->safe_psql('postgres', "SELECT timer_key FROM queen.list_timers('promoted')"), 'k', 'a standby shows timers');
+$node->stop;
+$standby->promote;
+$standby->poll_query_until('postgres', "SELECT queen.count_timers('promoted') = 0") or die 'the standby does not fire';
+is($standby->safe_psql('postgres', "SELECT message FROM queen.peek('promoted')"), '"promoted"', 'and fires once it is promoted');
+check_log($standby);
+$standby->stop;
+
+# ---- exactly once, whatever is killed ----
+
+$node->start;
+foreach my $round (1 .. 5)
+{
+	my $load = load($node, '-c 4 -T 20 -M prepared', act => "\\set k random(1, 500)\nSELECT act('k' || :k)\n");
+
+	sleep(1 + rand());
+	if ($round % 3 == 0)
+	{
+		$node->kill9;
+	}
+	else
+	{
+		kill 9, $sql->($round % 3 == 1 ? q{SELECT pid FROM queen.pg_stat_queen_workers w WHERE worker = 'pulse' AND w.database = current_database() LIMIT 1}
+			: q{SELECT pid FROM pg_stat_activity WHERE query LIKE '%act(%' AND pid <> pg_backend_pid() LIMIT 1});
+	}
+	$load->{h}->kill_kill;
+	for (1 .. 300)
+	{
+		# its children go when they see that it is gone
+		$node->start(fail_ok => 1) if $round % 3 == 0 && !defined $node->{_pid};
+		last if system('pg_isready', '-q', '-h', $node->host, '-p', $node->port) == 0;
+		sleep(0.1);
+	}
+}
+wait_for_sql($node, q{SELECT queen.count_timers('load') = 0}, 'all timers of the load');
+$sql->(q{CREATE TABLE arrived AS SELECT m.message::bigint AS message, m.message_id FROM generate_series(0, 4) p, queen.peek('load', 'p' || p, max_messages => 100000) m});
+cmp_ok($sql->('SELECT count(*) FROM arrived'), '>', 500, 'a load that is one');
+is($sql->('SELECT count(*) - count(DISTINCT message) FROM arrived'), '0', 'no message came twice');
+is($sql->('SELECT count(*) FROM plan WHERE NOT gone AND message NOT IN (SELECT message FROM arrived)'), '0', 'none is missing');
+is($sql->('SELECT count(*) FROM arrived WHERE message NOT IN (SELECT message FROM plan WHERE NOT gone)'), '0', 'none came that was cancelled or replaced');
+is($sql->(q{SELECT count(*) FROM queen.verify()}), '0', 'the tables agree');
+check_partitions($node);
+check_log($node);
+$node->stop;
+done_testing();
