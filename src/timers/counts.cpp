@@ -136,7 +136,8 @@ const TransactionParticipant timer_counts_participant = {nullptr, nullptr, ended
 void
 timer_counts_init()
 {
-	static constinit SharedPart part = {"queen timer counts", sizeof(Memory), lay_out, attach, forget_database, nullptr};
+	static constinit SharedPart part = {"queen timer counts", sizeof(Memory), lay_out, attach,
+										forget_database,	  nullptr};
 
 	shared_memory_join(&part);
 }
@@ -152,10 +153,10 @@ timer_counts_note(const DueTimer *timers, int count, TimerEnd end)
 	{
 		Note *note;
 
-		for (last = first + 1; last < count && memcmp(&timers[last].tenant, &timers[first].tenant, UUID_LEN) == 0 &&
-							   timers[last].queue.size == timers[first].queue.size &&
-							   memcmp(timers[last].queue.data, timers[first].queue.data,
-									  (Size) timers[first].queue.size) == 0;)
+		for (last = first + 1;
+			 last < count && memcmp(&timers[last].tenant, &timers[first].tenant, UUID_LEN) == 0 &&
+			 timers[last].queue.size == timers[first].queue.size &&
+			 memcmp(timers[last].queue.data, timers[first].queue.data, (Size) timers[first].queue.size) == 0;)
 			last++;
 		if (timers[first].queue.size > (int) core::most_queue_name)
 			continue;

@@ -38,7 +38,7 @@ struct Known
 	bool backlog;		   /* more was due than a batch takes: queues take turns until a batch is not filled */
 	HTAB *queues;
 	TimestampTz furthest; /* no mark of a queue is later */
-	QueueKey turn; /* the queue behind which the next batch by turns begins */
+	QueueKey turn;		  /* the queue behind which the next batch by turns begins */
 	bool has_turn;
 	bool taking; /* this transaction has taken a batch: if it is rolled back all of it is pending */
 	bool in_doubt;

@@ -16,7 +16,7 @@ struct FireStep
 	int64 held;		  /* passed by: another transaction is at them */
 	int64 failed;	  /* put off, or buried */
 	int64 dropped;	  /* overdue (queen.overdue_limit) */
-	int64 made; /* queues that were missing */
+	int64 made;		  /* queues that were missing */
 	bool more;		  /* come again at once */
 	bool full;		  /* not all that is due was looked at */
 	bool paused;	  /* a failure that is nobody's: come again in a second */

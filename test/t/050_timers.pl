@@ -160,13 +160,13 @@ $setting->('queen.timers = on');
 
 # ---- a copy that is not to fire, and is to ----
 
-$sql->(q{SELECT queen.schedule('copied', 'k', '"copied"', delay => '3 s')});
 $node->backup('standby');
+$sql->(q{SELECT queen.schedule('copied', 'k', '"copied"', delay => '6 s')});
 my $dump = $node->backup_dir . '/dump';
 $node->command_ok([ 'pg_dump', '-Fc', '-h', $node->host, '-p', $node->port, '-f', $dump, 'postgres' ], 'a dump');
 my $copy = new_node('copy', preload => 'queen', settings => "queen.timers = off\n", no_extension => 1);
 $copy->command_ok([ 'pg_restore', '-h', $copy->host, '-p', $copy->port, '-d', 'postgres', '--exit-on-error', $dump ], 'restored with queen.timers = off');
-sleep(4);
+sleep(6);
 is($copy->safe_psql('postgres', "SELECT queen.count_timers('copied')"), '1', 'nothing fires there');
 $copy->safe_psql('postgres', 'ALTER SYSTEM SET queen.timers = on');
 $copy->safe_psql('postgres', 'SELECT pg_reload_conf()');
