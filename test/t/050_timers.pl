@@ -94,7 +94,7 @@ $sql->($due_in->('held', 'k', 2));
 $holder->query_safe("BEGIN; SELECT queen.cancel('held', 'k')");
 sleep(2.5);
 # (its queue is there by now: the fire makes it before it finds that somebody has the timer)
-is($sql->("SELECT count(*) FROM queen.log_segments JOIN queen.log_partitions USING (partition_id) JOIN queen.queues USING (log_id) WHERE name = 'held'"), '0', 'what is being cancelled is not fired');
+is($sql->("SELECT count(*) FROM queen.log_segments JOIN queen.log_partitions USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'held'"), '0', 'what is being cancelled is not fired');
 my $let_go = $sql->('SELECT extract(epoch FROM clock_timestamp())');
 $holder->query_safe('ROLLBACK');
 wait_for_sql($node, q{SELECT count(*) = 1 FROM queen.list_queues() q, queen.peek('held') WHERE q.queue = 'held'}, 'the one that was held');
