@@ -33,6 +33,13 @@ struct DueTimer
 	TimerMark mark;
 };
 
+/* A key as users know it. */
+inline const char *
+shown_key(const DueTimer *timer)
+{
+	return timer->key.data + is_occurrence(timer->key);
+}
+
 struct DueBatch
 {
 	DueTimer *timers; /* by tenant, queue, partition, then by mark */

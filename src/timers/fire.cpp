@@ -15,6 +15,7 @@
 #include "server/uuids.h"
 #include "timers/due.h"
 #include "timers/failures.h"
+#include "timers/occurrences.h"
 
 namespace queen
 {
@@ -78,23 +79,62 @@ same_destination(const DueTimer *left, const DueTimer *right)
 		   same(left->partition, right->partition);
 }
 
-/* The message of a row, into the push buffer. */
+/* The message of a row. */
 void
-push_row(const Firing *firing, const DueTimer *timer, TupleTableSlot *slot)
+row_message(TupleTableSlot *slot, TimerMessage *message)
 {
 	bool isnull;
-	bool raw;
 	bool bare;
-	const core::Uuid id = uuid_from_datum(slot_getattr(slot, timer_col_message_id + 1, &isnull));
-	Datum content = slot_getattr(slot, timer_col_message + 1, &raw);
 	const Datum headers = slot_getattr(slot, timer_col_headers + 1, &bare);
-	const varlena *plain;
 
-	if (raw)
-		content = slot_getattr(slot, timer_col_payload + 1, &isnull);
-	plain = PG_DETOAST_DATUM_PACKED(content);
-	push_buffer_add(push_buffer_partition(firing->tables, &timer->tenant, timer->queue, timer->partition), &id, raw,
-					bare ? nullptr : DatumGetJsonbP(headers), VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), nullptr);
+	message->id = uuid_from_datum(slot_getattr(slot, timer_col_message_id + 1, &isnull));
+	message->content = slot_getattr(slot, timer_col_message + 1, &message->raw);
+	if (message->raw)
+		message->content = slot_getattr(slot, timer_col_payload + 1, &isnull);
+	message->headers = bare ? nullptr : DatumGetJsonbP(headers);
+}
+
+/* Into the push buffer. How large it is. */
+Size
+push_timer(const Firing *firing, const DueTimer *timer, const TimerMessage *message)
+{
+	const varlena *plain = PG_DETOAST_DATUM_PACKED(message->content);
+
+	push_buffer_add(push_buffer_partition(firing->tables, &timer->tenant, timer->queue, timer->partition), &message->id,
+					message->raw, message->headers, VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), nullptr);
+	return VARSIZE_ANY_EXHDR(plain);
+}
+
+/*
+ * A rule's occurrence. The batch was collected without a look at the rules, so that the bound on its bytes is kept here: what comes behind it is
+ * left for the next step.
+ */
+void
+fire_occurrence(Firing *firing, const DueTimer *timer, Size *bytes, FireStep *done)
+{
+	TimestampTz next = DT_NOEND;
+	TimerMessage message;
+
+	if (*bytes >= most_bytes)
+	{
+		due_lower(timer->mark.at);
+		done->more = true;
+		return;
+	}
+	switch (occurrence_take(&firing->timers, timer, firing->snapshot, &message, &next))
+	{
+		case OccurrenceEnd::held:
+			done->held++;
+			break;
+		case OccurrenceEnd::drop:
+			done->dropped++;
+			break;
+		case OccurrenceEnd::push:
+			*bytes += push_timer(firing, timer, &message);
+			done->fired++;
+			break;
+	}
+	done->next = Min(done->next, next);
 }
 
 /* Take timers and push their messages. What somebody else is at is left. */
@@ -104,27 +144,40 @@ fire(Firing *firing, int first, int count)
 	TupleTableSlot *slot = table_slot_create(firing->timers.table, nullptr);
 	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen timer", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext caller = MemoryContextSwitchTo(per_row);
-	int64 held = 0;
+	FireStep done = {};
+	Size bytes = 0;
 
+	done.next = DT_NOEND;
 	firing->tables = lock_for_push();
 	for (int i = first; i < first + count; i++)
 	{
 		DueTimer *timer = &firing->batch.timers[i];
+		TimerMessage message;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(per_row);
-		if (!table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) ||
-			!delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
-			held++;
+		if (is_occurrence(timer->key))
+			fire_occurrence(firing, timer, &bytes, &done);
+		else if (!table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) ||
+				 !delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
+			done.held++;
 		else
-			push_row(firing, timer, slot);
+		{
+			row_message(slot, &message);
+			(void) push_timer(firing, timer, &message);
+			done.fired++;
+		}
 	}
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(per_row);
 	ExecDropSingleTupleTableSlot(slot);
 	flush_pushes();
-	firing->step->held += held;
-	firing->step->fired += count - held;
+	/* now all of it is done, or none */
+	firing->step->held += done.held;
+	firing->step->fired += done.fired;
+	firing->step->dropped += done.dropped;
+	firing->step->more |= done.more;
+	firing->step->next = Min(firing->step->next, done.next);
 }
 
 /* Where to cut a part that failed in two: between two destinations if it has several. */
@@ -165,7 +218,7 @@ put_off_all(Firing *firing, int first, int count, Failure failure, const ErrorDa
 			firing->step->paused = true;
 			due_lower(firing->batch.timers[i].mark.at);
 			ereport(WARNING, (errmsg("queen: timer \"%s\" of queue \"%s\" could not be put off",
-									 firing->batch.timers[i].key.data, firing->batch.timers[i].queue.data),
+									 shown_key(&firing->batch.timers[i]), firing->batch.timers[i].queue.data),
 							  errdetail("%s: %s", unpack_sql_state(again->sqlerrcode), again->message)));
 		}
 	}
@@ -272,7 +325,7 @@ make_queues(Firing *firing)
 	return made;
 }
 
-/* Timers that are overdue by more than is wanted go, with a line in the log each. */
+/* Timers that are overdue by more than is wanted go, with a line in the log each. Occurrences are asked when they are taken. */
 void
 drop_overdue(Firing *firing, TimestampTz before)
 {
@@ -282,7 +335,7 @@ drop_overdue(Firing *firing, TimestampTz before)
 	{
 		DueTimer *timer = &firing->batch.timers[i];
 
-		if (timer->deliver_at >= before)
+		if (timer->deliver_at >= before || is_occurrence(timer->key))
 			firing->batch.timers[left++] = *timer;
 		else if (delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
 		{
