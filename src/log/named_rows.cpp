@@ -193,6 +193,9 @@ named_row_lock(const NamedTable *table, const TimerName *name, RowWait wait, Nam
 			return TimerLock::held;
 		if (result == TM_Ok)
 			return TimerLock::locked;
+		/* this very command has changed it, by SQL: no snapshot would show that before the next one begins */
+		if (result == TM_SelfModified || result == TM_Invisible)
+			CommandCounterIncrement();
 	}
 }
 
