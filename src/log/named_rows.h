@@ -71,7 +71,7 @@ enum class TimerLock
 enum class RowWait
 {
 	nobody,
-	users,	  /* and not for one that fires */
+	users, /* and not for one that fires */
 	everybody,
 };
 

@@ -16,7 +16,7 @@ struct FireStep
 	int64 held;		  /* passed by: another transaction is at them */
 	int64 failed;	  /* put off, or buried */
 	int64 dropped;	  /* overdue (queen.overdue_limit), or missed and not wanted any more */
-	int64 made; /* queues that were missing */
+	int64 made;		  /* queues that were missing */
 	bool more;		  /* come again at once */
 	bool paused;	  /* a failure that is nobody's: come again in a second */
 	bool complete;	  /* next is sure */

@@ -118,8 +118,7 @@ queen_count_timers(PG_FUNCTION_ARGS)
 
 	timer_table_open(&timers, AccessShareLock);
 	named_scan_start(&scan, &timers, snapshot, setting_tenant(), queue, prefix);
-	while (index_scan_next(&scan, ForwardScanDirection) &&
-		   (any || starts_with(named_row_key(scan.slot), prefix)))
+	while (index_scan_next(&scan, ForwardScanDirection) && (any || starts_with(named_row_key(scan.slot), prefix)))
 		count++;
 	index_scan_close(&scan);
 	timer_table_close(&timers);

@@ -164,9 +164,9 @@ occurrence_renew(TimerTable *timers, Occurrence *occurrence, bool pushed)
 		occurrence_fill(&name, {VARDATA_ANY(partition), (int) VARSIZE_ANY_EXHDR(partition)}, occurrence->next, &row);
 		/* nobody else makes one: the rule is locked */
 		if (!timer_insert(timers, &row))
-			ereport(ERROR, (errcode(ERRCODE_UNIQUE_VIOLATION),
-							errmsg("the next occurrence of a rule of queue \"%s\" is there already",
-								   text_to_cstring(queue))));
+			ereport(ERROR,
+					(errcode(ERRCODE_UNIQUE_VIOLATION),
+					 errmsg("the next occurrence of a rule of queue \"%s\" is there already", text_to_cstring(queue))));
 	}
 	named_row_put(rule, rule_col_next_at, TimestampTzGetDatum(occurrence->next));
 	rule->nulls[rule_col_next_at] = !occurrence->has_next;
@@ -176,8 +176,7 @@ occurrence_renew(TimerTable *timers, Occurrence *occurrence, bool pushed)
 }
 
 OccurrenceEnd
-occurrence_take(TimerTable *timers, const DueTimer *timer, Snapshot snapshot, TimerMessage *message,
-				TimestampTz *next)
+occurrence_take(TimerTable *timers, const DueTimer *timer, Snapshot snapshot, TimerMessage *message, TimestampTz *next)
 {
 	const TimestampTz now = GetCurrentTimestamp();
 	Occurrence occurrence = {};
