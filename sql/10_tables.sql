@@ -205,6 +205,31 @@ ALTER TABLE queen.log_timers SET (
 	toast.autovacuum_vacuum_cost_delay = 0
 );
 
+-- Rules of recurring timers. A rule's next occurrence waits in log_timers, under the rule's key behind \x01 and without a message; what changes
+-- one of the two rows changes the other in the same transaction, and locks the rule's first.
+CREATE TABLE queen.log_timer_rules (
+	tenant          uuid        NOT NULL,
+	queue           text        NOT NULL COLLATE "C",
+	timer_key       text        NOT NULL COLLATE "C",
+	cron            text        NOT NULL COLLATE "C",
+	timezone        text        NOT NULL COLLATE "C",
+	misfire         text        NOT NULL COLLATE "C",
+	partition       text        NOT NULL COLLATE "C",
+	message         jsonb       NOT NULL,
+	headers         jsonb,
+	anchor_at       timestamptz NOT NULL,   -- @every counts from there
+	next_at         timestamptz,            -- the occurrence that waits; null when no other will come
+	last_at         timestamptz,            -- the one that was pushed last
+	created_at      timestamptz NOT NULL,
+	updated_at      timestamptz NOT NULL,   -- by a user
+	PRIMARY KEY (tenant, queue, timer_key)
+);
+-- half of each page is for the versions that each occurrence makes: no index but the key's, so all of them are HOT
+ALTER TABLE queen.log_timer_rules SET (
+	fillfactor = 50, vacuum_truncate = off,
+	autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
 -- A dump carries all of it: a restored queue goes on where it stood.
 SELECT pg_catalog.pg_extension_config_dump('queen.queues', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_partitions', '');
@@ -218,6 +243,7 @@ SELECT pg_catalog.pg_extension_config_dump('queen.log_consumers', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_cursors', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.dead_letters', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_timers', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.log_timer_rules', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.queue_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.partition_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.group_ids', '');

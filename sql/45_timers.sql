@@ -40,7 +40,26 @@ COMMENT ON FUNCTION queen.count_timers(text, text) IS
 CREATE FUNCTION queen.next_timer(queue text)
 RETURNS timestamptz LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_next_timer';
 COMMENT ON FUNCTION queen.next_timer(text) IS
-'When the next timer of the queue is due: null when none is pending, a time that has passed when one is overdue.';
+'When the next timer of the queue is due, or the next message of a rule: null when none is pending, a time that has passed when one is overdue.';
+
+CREATE FUNCTION queen.schedule_cron(queue text, timer_key text, cron text, message jsonb, timezone text DEFAULT 'UTC',
+	misfire text DEFAULT 'once', partition text DEFAULT 'Default', headers jsonb DEFAULT NULL, OUT verdict text, OUT next_at timestamptz)
+RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_schedule_cron';
+COMMENT ON FUNCTION queen.schedule_cron(text, text, text, jsonb, text, text, text, jsonb) IS
+'Push a message again and again, by a rule: five fields (minute, hour, day of month, month, day of week: *, values, ranges, steps, lists, jan to dec, sun to sat), @hourly, @daily, @weekly, @monthly, @yearly, or @every with an interval such as 90s or 1h30m. next_at is when it is due next. Fields are what the clocks of timezone show: what falls into an hour that they skip is due once, right behind it; in an hour that they repeat, it is due the first time; rules of every hour follow elapsed time. @every counts from this call. Each message is pushed once, with a header queen_cron: timer_key, at (when it was due) and next (when the next one is). verdict: scheduled; rescheduled, when the queue had a rule with that key, which this one replaces: if cron and timezone are the same, what is due stays due, and @every keeps its step; too_late, when a message of that one is just being pushed, and nothing was changed: try again. misfire: when the server was down or the fire was off, one message is pushed for all that was missed (once), or none where more than a minute has passed (skip); either way the next one lies in the future. A message that cannot be pushed becomes a dead letter as any timer''s, and the rule goes on. Keys of rules and of timers are apart. The rule belongs to the transaction, and goes with the queue. Waits for another user''s transaction that has the same rule. 22023: a rule that cannot be read or never matches, an unknown time zone or misfire.';
+
+CREATE FUNCTION queen.unschedule_cron(queue text, timer_key text)
+RETURNS text LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_unschedule_cron';
+COMMENT ON FUNCTION queen.unschedule_cron(text, text) IS
+'End a rule of queen.schedule_cron. cancelled: nothing more will be pushed by it, once this transaction commits. absent: the queue has no rule with that key. too_late: a message of it is just being pushed, and nothing was changed: the rule goes on, try again. Waits for another user''s transaction that has the same rule.';
+
+CREATE FUNCTION queen.list_crons(queue text, after_key text DEFAULT NULL, max_rows integer DEFAULT 100,
+	OUT timer_key text, OUT cron text, OUT timezone text, OUT misfire text, OUT partition text, OUT next_at timestamptz, OUT last_at timestamptz,
+	OUT message_id uuid, OUT retry_at timestamptz, OUT attempts integer, OUT last_error text, OUT created_at timestamptz, OUT updated_at timestamptz,
+	OUT message jsonb, OUT headers jsonb)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_list_crons';
+COMMENT ON FUNCTION queen.list_crons(text, text, integer) IS
+'The rules of a queue in the order of their keys (by bytes), up to max_rows behind after_key. next_at: when it is due next; message_id, retry_at, attempts and last_error are of that message, as queen.peek_timer has them of a timer. last_at: when the one that was pushed last was due. Works in a read-only transaction and on a standby. max_rows: 1 to 100000.';
 
 CREATE FUNCTION queen.fire_timers(max_rows integer DEFAULT 1000)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_fire_timers';

@@ -14,7 +14,7 @@
 #include "log/partition_walk.h"
 #include "log/push_buffer.h"
 #include "log/queues.h"
-#include "log/timer_rows.h"
+#include "log/timer_rules.h"
 #include "server/errors.h"
 #include "server/guards.h"
 #include "server/settings.h"
@@ -174,7 +174,7 @@ queen_drop_queue(PG_FUNCTION_ARGS)
 	guard_write("queen.drop_queue()");
 	name = name_argument(fcinfo, 0, "queue");
 	/* before the queue's row is marked: a fire that holds one of them waits for whoever has */
-	timers = timers_delete_of_queue(setting_tenant(), name);
+	timers = rules_delete_of_queue(setting_tenant(), name) + timers_delete_of_queue(setting_tenant(), name);
 	queue_table_open(&queues, RowExclusiveLock);
 	found = queue_delete(&queues, setting_tenant(), name, &queue);
 	queue_table_close(&queues);

@@ -5,10 +5,9 @@
 #define QUEEN_LOG_TIMER_ROWS_H
 
 #include "core/types.h"
-#include "server/errors.h"
+#include "log/named_rows.h"
 #include "server/pg.h"
 #include "server/relations.h"
-#include "server/table_access.h"
 
 namespace queen
 {
@@ -34,20 +33,25 @@ enum TimerColumn : int
 	timer_cols,
 };
 
-struct TimerTable
+static_assert(timer_cols <= max_named_columns);
+
+struct TimerTable : NamedTable
 {
-	Relation table;
-	Relation by_key;
 	Relation by_time;
 	Relation by_queue; /* and time */
 };
 
-struct TimerName
+using TimerRow = NamedRow;
+
+/* Keys that begin with this byte, which no user can give, are of occurrences of rules; all others sort from here on. */
+inline constexpr char occurrence_mark = '\x01';
+inline constexpr Name first_timer_key = {"\x02", 1};
+
+inline bool
+is_occurrence(Name key)
 {
-	const pg_uuid_t *tenant;
-	Name queue;
-	Name key;
-};
+	return key.data[0] == occurrence_mark;
+}
 
 /* What a timer will push, and when. */
 struct TimerMessage
@@ -60,46 +64,18 @@ struct TimerMessage
 	Jsonb *headers; /* may be null */
 };
 
-/* A row's columns, copied. */
-struct TimerRow
-{
-	ItemPointerData tid;
-	Datum values[timer_cols];
-	bool nulls[timer_cols];
-};
-
 /* A new row: no attempts, created now. */
 void timer_row_fill(const TimerName *name, const TimerMessage *message, TimerRow *row);
 
 void timer_table_open(TimerTable *timers, LOCKMODE mode);
 void timer_table_close(TimerTable *timers);
 
-/* A scan over a queue's timers in the order of their keys, from one on (data null: from the first); index_scan_close ends it. */
-void timer_scan_keys(IndexScan *scan, const TimerTable *timers, Snapshot snapshot, const pg_uuid_t *tenant, Name queue,
-					 Name from);
-
-/* The row of a scan's slot, copied to the current memory context. */
-void timer_row_from_slot(TupleTableSlot *slot, TimerRow *row);
-
-/* Find by name with the latest snapshot. */
-bool timer_find(const TimerTable *timers, const TimerName *name, TimerRow *row);
-
 /* Find the timer of a queue that has promised a message id. Looks at all of them, unless the id is the key as well. */
 bool timer_find_message(const TimerTable *timers, const pg_uuid_t *tenant, Name queue, const core::Uuid &id,
 						TimerRow *row);
 
-enum class TimerLock
-{
-	absent,
-	held,	/* its message is just being pushed: the answer comes at once, whatever becomes of that */
-	locked, /* row is what is there */
-};
-
-/*
- * Find and lock a timer, in any isolation level the latest version, waiting for any other transaction than one that fires; wait
- * false: for none.
- */
-TimerLock timer_lock(TimerTable *timers, const TimerName *name, TimerRow *row, bool wait = true);
+/* named_row_lock; whoever has locked a timer tells so when the transaction ends. */
+TimerLock timer_lock(TimerTable *timers, const TimerName *name, TimerRow *row, RowWait wait = RowWait::users);
 
 /*
  * Insert a row, whose values tell all columns but visible_at. False when its name is taken: the caller looks again; a transaction that
@@ -113,11 +89,8 @@ void timer_update(TimerTable *timers, TimerRow *row);
 /* Delete a locked row. */
 void timer_delete(TimerTable *timers, TimerRow *row);
 
-/* Delete all timers of a queue; waits for whoever is at one. Returns how many there were. */
+/* Delete all timers of a queue but for occurrences; waits for whoever is at one. Returns how many there were. */
 int64 timers_delete_of_queue(const pg_uuid_t *tenant, Name queue);
-
-/* From now to its end this transaction fires timers: whoever wants one that it holds is told so, and does not wait. */
-void timer_fire_begin();
 
 } // namespace queen
 

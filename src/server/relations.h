@@ -27,6 +27,7 @@ enum class Table : int
 	log_cursors,
 	dead_letters,
 	log_timers,
+	log_timer_rules,
 	count,
 };
 

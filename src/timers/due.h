@@ -35,6 +35,13 @@ struct DueTimer
 	bool again;	  /* … or another one for its destination */
 };
 
+/* A key as users know it. */
+inline const char *
+shown_key(const DueTimer *timer)
+{
+	return timer->key.data + is_occurrence(timer->key);
+}
+
 struct DueBatch
 {
 	DueTimer *timers; /* by again, tenant, queue, partition, then by mark */

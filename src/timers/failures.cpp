@@ -7,6 +7,8 @@
 
 #include "log/dead_letters.h"
 #include "log/queues.h"
+#include "server/uuids.h"
+#include "timers/occurrences.h"
 
 namespace queen
 {
@@ -33,8 +35,9 @@ queue_id_of(const DueTimer *timer)
 	return id;
 }
 
+/* What a timer's row has, or an occurrence's rule. */
 void
-bury(TimerTable *timers, const DueTimer *timer, TimerRow *row)
+insert_letter(const DueTimer *timer, const TimerRow *row, const TimerMessage *of_rule)
 {
 	constexpr struct
 	{
@@ -61,8 +64,55 @@ bury(TimerTable *timers, const DueTimer *timer, TimerRow *row)
 	nulls[dead_col_queue_id] = false;
 	values[dead_col_kind] = CStringGetTextDatum("log");
 	nulls[dead_col_kind] = false;
+	if (of_rule != nullptr)
+	{
+		values[dead_col_message] = of_rule->content;
+		nulls[dead_col_message] = false;
+		values[dead_col_headers] = JsonbPGetDatum(of_rule->headers);
+		nulls[dead_col_headers] = false;
+		values[dead_col_timer_key] = CStringGetTextDatum(shown_key(timer));
+	}
 	dead_letter_insert(values, nulls);
+	ereport(WARNING, (errmsg("queen: timer \"%s\" of queue \"%s\" could not be pushed and is a dead letter now",
+							 shown_key(timer), timer->queue.data),
+					  errdetail("%s", TextDatumGetCString(row->values[timer_col_last_error])),
+					  errhint("queen.redrive() pushes it once the cause is mended.")));
+}
+
+/* The rule goes on. False, and nothing done, when somebody is at it, or when nobody can tell when it would go on. */
+bool
+bury_occurrence(TimerTable *timers, const DueTimer *timer, TimerRow *row)
+{
+	Occurrence occurrence;
+	TimerMessage message;
+
+	switch (occurrence_open(&occurrence, timer))
+	{
+		case RuleState::held:
+		case RuleState::unreadable:
+			return false;
+		case RuleState::gone:
+			timer_delete(timers, row);
+			return true;
+		case RuleState::ready:
+			break;
+	}
+	occurrence_message(&occurrence, uuid_from_datum(row->values[timer_col_message_id]), &message);
+	insert_letter(timer, row, &message);
 	timer_delete(timers, row);
+	occurrence_renew(timers, &occurrence, false);
+	occurrence_close(&occurrence);
+	return true;
+}
+
+bool
+bury(TimerTable *timers, const DueTimer *timer, TimerRow *row)
+{
+	if (is_occurrence(timer->key))
+		return bury_occurrence(timers, timer, row);
+	insert_letter(timer, row, nullptr);
+	timer_delete(timers, row);
+	return true;
 }
 
 } // namespace
@@ -94,23 +144,21 @@ timer_failed(TimerTable *timers, const DueTimer *timer, Failure failure, const E
 	TimerRow row;
 	int attempts;
 
-	if (timer_lock(timers, &name, &row, false) != TimerLock::locked)
+	if (timer_lock(timers, &name, &row, RowWait::nobody) != TimerLock::locked)
 		return false;
 	attempts = DatumGetInt32(row.values[timer_col_attempts]) + (failure == Failure::its_own);
 	row.values[timer_col_attempts] = Int32GetDatum(attempts);
 	row.values[timer_col_last_error] = CStringGetTextDatum(psprintf("%s: %s", sqlstate, error->message));
 	row.nulls[timer_col_last_error] = false;
-	if (attempts >= most_attempts)
-	{
-		ereport(WARNING, (errmsg("queen: timer \"%s\" of queue \"%s\" could not be pushed and is a dead letter now",
-								 timer->key.data, timer->queue.data),
-						  errdetail("%s: %s", sqlstate, error->message),
-						  errhint("queen.redrive() pushes it once the cause is mended.")));
-		bury(timers, timer, &row);
+	if (attempts >= most_attempts && bury(timers, timer, &row))
 		return true;
-	}
+	if (attempts == most_attempts && failure == Failure::its_own)
+		ereport(WARNING, (errmsg("queen: an occurrence of rule \"%s\" of queue \"%s\" could not be pushed",
+								 shown_key(timer), timer->queue.data),
+						  errdetail("%s: %s", sqlstate, error->message),
+						  errhint("It is tried again; queen.schedule_cron() replaces the rule.")));
 	row.values[timer_col_retry_at] = TimestampTzGetDatum(
-		now + (failure == Failure::its_own ? Min(USECS_PER_SEC << (attempts - 1), most_delay) : passing_delay));
+		now + (failure == Failure::its_own ? Min(USECS_PER_SEC << Min(attempts - 1, 6), most_delay) : passing_delay));
 	row.nulls[timer_col_retry_at] = false;
 	timer_update(timers, &row);
 	return false;

@@ -16,6 +16,7 @@
 #include "timers/counts.h"
 #include "timers/due.h"
 #include "timers/failures.h"
+#include "timers/occurrences.h"
 
 namespace queen
 {
@@ -83,25 +84,66 @@ attempt(Firing *firing, int first, int count, Attempt what)
 	return error;
 }
 
-/* The message of a row, into the push buffer. */
+/* The message of a row. */
 void
-push_row(const Firing *firing, const DueTimer *timer, TupleTableSlot *slot)
+row_message(TupleTableSlot *slot, TimerMessage *message)
 {
 	bool isnull;
-	bool raw;
 	bool bare;
-	const core::Uuid id = uuid_from_datum(slot_getattr(slot, timer_col_message_id + 1, &isnull));
-	Datum content = slot_getattr(slot, timer_col_message + 1, &raw);
 	const Datum headers = slot_getattr(slot, timer_col_headers + 1, &bare);
-	const varlena *plain;
 
-	if (raw)
-		content = slot_getattr(slot, timer_col_payload + 1, &isnull);
-	if (raw && isnull)
+	message->id = uuid_from_datum(slot_getattr(slot, timer_col_message_id + 1, &isnull));
+	message->content = slot_getattr(slot, timer_col_message + 1, &message->raw);
+	if (message->raw)
+		message->content = slot_getattr(slot, timer_col_payload + 1, &isnull);
+	if (message->raw && isnull)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("timer has no message")));
-	plain = PG_DETOAST_DATUM_PACKED(content);
-	push_buffer_add(push_buffer_partition(firing->tables, &timer->tenant, timer->queue, timer->partition), &id, raw,
-					bare ? nullptr : DatumGetJsonbP(headers), VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), nullptr);
+	message->headers = bare ? nullptr : DatumGetJsonbP(headers);
+}
+
+/* Into the push buffer. How large it is. */
+Size
+push_timer(const Firing *firing, const DueTimer *timer, const TimerMessage *message)
+{
+	const varlena *plain = PG_DETOAST_DATUM_PACKED(message->content);
+
+	push_buffer_add(push_buffer_partition(firing->tables, &timer->tenant, timer->queue, timer->partition), &message->id,
+					message->raw, message->headers, VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), nullptr);
+	return VARSIZE_ANY_EXHDR(plain);
+}
+
+/*
+ * A rule's occurrence. The batch was collected without a look at the rules, so that the bound on its bytes is kept here: what comes behind it is
+ * left for the next step. True: it is pushed.
+ */
+bool
+fire_occurrence(Firing *firing, const DueTimer *timer, Size *bytes, FireStep *done)
+{
+	TimestampTz next = DT_NOEND;
+	bool pushed = false;
+	TimerMessage message;
+
+	if (*bytes >= most_bytes)
+	{
+		due_lower(timer->mark.at);
+		done->more = true;
+		return false;
+	}
+	switch (occurrence_take(&firing->timers, timer, firing->snapshot, &message, &next))
+	{
+		case OccurrenceEnd::held:
+			done->held++;
+			return false;
+		case OccurrenceEnd::drop:
+			done->dropped++;
+			break;
+		case OccurrenceEnd::push:
+			*bytes += push_timer(firing, timer, &message);
+			pushed = true;
+			break;
+	}
+	done->next = Min(done->next, next);
+	return pushed;
 }
 
 /* Take timers and push their messages. What somebody else is at is left. */
@@ -113,21 +155,30 @@ fire(Firing *firing, int first, int count)
 	MemoryContext caller = MemoryContextSwitchTo(per_row);
 	DueTimer *taken = (DueTimer *) MemoryContextAlloc(caller, sizeof(DueTimer) * (Size) count);
 	int count_taken = 0;
-	int64 held = 0;
+	FireStep done = {};
+	Size bytes = 0;
 
+	done.next = DT_NOEND;
 	firing->tables = lock_for_push();
 	for (int i = first; i < first + count; i++)
 	{
 		DueTimer *timer = &firing->batch.timers[i];
+		TimerMessage message;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(per_row);
-		if (!table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) ||
-			!delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
-			held++;
+		if (is_occurrence(timer->key))
+		{
+			if (fire_occurrence(firing, timer, &bytes, &done))
+				taken[count_taken++] = *timer;
+		}
+		else if (!table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) ||
+				 !delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
+			done.held++;
 		else
 		{
-			push_row(firing, timer, slot);
+			row_message(slot, &message);
+			(void) push_timer(firing, timer, &message);
 			taken[count_taken++] = *timer;
 		}
 	}
@@ -137,8 +188,12 @@ fire(Firing *firing, int first, int count)
 	flush_pushes();
 	timer_counts_note(taken, count_taken, TimerEnd::fired);
 	pfree(taken);
-	firing->step->held += held;
-	firing->step->fired += count - held;
+	/* now all of it is done, or none */
+	firing->step->held += done.held;
+	firing->step->fired += count_taken;
+	firing->step->dropped += done.dropped;
+	firing->step->more |= done.more;
+	firing->step->next = Min(firing->step->next, done.next);
 }
 
 /* Where to cut a part that failed in two: between two destinations if it has several. */
@@ -184,7 +239,7 @@ put_off_all(Firing *firing, int first, int count, Failure failure, const ErrorDa
 			firing->step->paused = true;
 			due_lower(firing->batch.timers[i].mark.at);
 			ereport(WARNING, (errmsg("queen: timer \"%s\" of queue \"%s\" could not be put off",
-									 firing->batch.timers[i].key.data, firing->batch.timers[i].queue.data),
+									 shown_key(&firing->batch.timers[i]), firing->batch.timers[i].queue.data),
 							  errdetail("%s: %s", unpack_sql_state(again->sqlerrcode), again->message)));
 		}
 	}
@@ -297,7 +352,7 @@ make_queues(Firing *firing)
 	return made;
 }
 
-/* Timers that are overdue by more than is wanted go, with a line in the log each. */
+/* Timers that are overdue by more than is wanted go, with a line in the log each. Occurrences are asked when they are taken. */
 void
 drop_overdue(Firing *firing, TimestampTz before)
 {
@@ -307,7 +362,7 @@ drop_overdue(Firing *firing, TimestampTz before)
 	{
 		DueTimer *timer = &firing->batch.timers[i];
 
-		if (timer->deliver_at >= before)
+		if (timer->deliver_at >= before || is_occurrence(timer->key))
 			firing->batch.timers[left++] = *timer;
 		else if (delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
 		{

@@ -15,7 +15,7 @@ struct FireStep
 	int64 fired;
 	int64 held;		  /* passed by: another transaction is at them */
 	int64 failed;	  /* put off, or buried */
-	int64 dropped;	  /* overdue (queen.overdue_limit) */
+	int64 dropped;	  /* overdue (queen.overdue_limit), or missed and not wanted any more */
 	int64 made;		  /* queues that were missing */
 	bool more;		  /* come again at once */
 	bool full;		  /* not all that is due was looked at */

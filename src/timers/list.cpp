@@ -21,18 +21,6 @@ constexpr TimerColumn shown[] = {
 	timer_col_updated_at, timer_col_message,   timer_col_payload,	 timer_col_headers,
 };
 
-/* Keys that no user gives sort below all others. */
-constexpr Name first_key = {"\x02", 1};
-
-Name
-name_of(TupleTableSlot *slot, TimerColumn column)
-{
-	bool isnull;
-	const text *value = DatumGetTextPP(slot_getattr(slot, column + 1, &isnull));
-
-	return {VARDATA_ANY(value), (int) VARSIZE_ANY_EXHDR(value)};
-}
-
 bool
 starts_with(Name name, Name prefix)
 {
@@ -70,10 +58,10 @@ queen_peek_timer(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	snapshot = register_latest_snapshot();
 	timer_table_open(&timers, AccessShareLock);
-	timer_scan_keys(&scan, &timers, snapshot, name.tenant, name.queue, name.key);
+	named_scan_start(&scan, &timers, snapshot, name.tenant, name.queue, name.key);
 	if (index_scan_next(&scan, ForwardScanDirection))
 	{
-		const Name key = name_of(scan.slot, timer_col_key);
+		const Name key = named_row_key(scan.slot);
 
 		if (key.size == name.key.size && starts_with(key, name.key))
 			put(set, scan.slot);
@@ -91,7 +79,7 @@ queen_list_timers(PG_FUNCTION_ARGS)
 	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
 	const Name queue = name_argument(fcinfo, 0, "queue");
 	const bool has_after = !PG_ARGISNULL(1);
-	const Name after = has_after ? name_argument(fcinfo, 1, "after_key") : first_key;
+	const Name after = has_after ? name_argument(fcinfo, 1, "after_key") : first_timer_key;
 	int64 left = count_argument(fcinfo, 2, "max_rows", 1, most_rows);
 	Snapshot snapshot;
 	TimerTable timers;
@@ -100,10 +88,10 @@ queen_list_timers(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	snapshot = register_latest_snapshot();
 	timer_table_open(&timers, AccessShareLock);
-	timer_scan_keys(&scan, &timers, snapshot, setting_tenant(), queue, after);
+	named_scan_start(&scan, &timers, snapshot, setting_tenant(), queue, after);
 	while (left > 0 && index_scan_next(&scan, ForwardScanDirection))
 	{
-		const Name key = name_of(scan.slot, timer_col_key);
+		const Name key = named_row_key(scan.slot);
 
 		if (has_after && key.size == after.size && starts_with(key, after))
 			continue;
@@ -121,7 +109,7 @@ Datum
 queen_count_timers(PG_FUNCTION_ARGS)
 {
 	const Name queue = name_argument(fcinfo, 0, "queue");
-	const Name prefix = PG_ARGISNULL(1) ? first_key : name_argument(fcinfo, 1, "prefix");
+	const Name prefix = PG_ARGISNULL(1) ? first_timer_key : name_argument(fcinfo, 1, "prefix");
 	const bool any = PG_ARGISNULL(1);
 	Snapshot snapshot = register_latest_snapshot();
 	TimerTable timers;
@@ -129,9 +117,8 @@ queen_count_timers(PG_FUNCTION_ARGS)
 	int64 count = 0;
 
 	timer_table_open(&timers, AccessShareLock);
-	timer_scan_keys(&scan, &timers, snapshot, setting_tenant(), queue, prefix);
-	while (index_scan_next(&scan, ForwardScanDirection) &&
-		   (any || starts_with(name_of(scan.slot, timer_col_key), prefix)))
+	named_scan_start(&scan, &timers, snapshot, setting_tenant(), queue, prefix);
+	while (index_scan_next(&scan, ForwardScanDirection) && (any || starts_with(named_row_key(scan.slot), prefix)))
 		count++;
 	index_scan_close(&scan);
 	timer_table_close(&timers);

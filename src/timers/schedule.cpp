@@ -52,23 +52,6 @@ refuse_work_arguments(FunctionCallInfo fcinfo, int priority_arg, int ttl_arg)
 		raise_unsupported_argument("ttl", "Timers go to log queues in this version.");
 }
 
-const char *
-verdict_of(TimerVerdict verdict)
-{
-	switch (verdict)
-	{
-		case TimerVerdict::scheduled:
-			return "scheduled";
-		case TimerVerdict::rescheduled:
-			return "rescheduled";
-		case TimerVerdict::kept:
-			return "kept";
-		case TimerVerdict::too_late:
-			break;
-	}
-	return "too_late";
-}
-
 TimerVerdict
 schedule(const TimerName *name, const TimerMessage *message, Mode mode, core::Uuid *id)
 {
@@ -112,6 +95,23 @@ schedule(const TimerName *name, const TimerMessage *message, Mode mode, core::Uu
 }
 
 } // namespace
+
+const char *
+timer_verdict_text(TimerVerdict verdict)
+{
+	switch (verdict)
+	{
+		case TimerVerdict::scheduled:
+			return "scheduled";
+		case TimerVerdict::rescheduled:
+			return "rescheduled";
+		case TimerVerdict::kept:
+			return "kept";
+		case TimerVerdict::too_late:
+			break;
+	}
+	return "too_late";
+}
 
 TimerName
 timer_name_arguments(FunctionCallInfo fcinfo)
@@ -157,7 +157,7 @@ queen_schedule(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("return type must be a row type")));
 	verdict = schedule(&name, &message, mode, &id);
-	values[0] = CStringGetTextDatum(verdict_of(verdict));
+	values[0] = CStringGetTextDatum(timer_verdict_text(verdict));
 	nulls[1] = verdict == TimerVerdict::too_late;
 	values[1] = nulls[1] ? (Datum) 0 : uuid_to_datum(id);
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
@@ -206,17 +206,14 @@ queen_cancel_prefix(PG_FUNCTION_ARGS)
 	name.key = name_argument(fcinfo, 1, "prefix");
 	timer_table_open(&timers, RowExclusiveLock);
 	snapshot = register_latest_snapshot();
-	timer_scan_keys(&scan, &timers, snapshot, name.tenant, name.queue, name.key);
+	named_scan_start(&scan, &timers, snapshot, name.tenant, name.queue, name.key);
 	while (index_scan_next(&scan, ForwardScanDirection))
 	{
 		const Name prefix = name.key;
-		const text *key;
 		TimerName found = name;
 		TimerRow row;
-		bool isnull;
 
-		key = DatumGetTextPP(slot_getattr(scan.slot, timer_col_key + 1, &isnull));
-		found.key = {VARDATA_ANY(key), (int) VARSIZE_ANY_EXHDR(key)};
+		found.key = named_row_key(scan.slot);
 		if (found.key.size < prefix.size || memcmp(found.key.data, prefix.data, (Size) prefix.size) != 0)
 			break;
 		/* what a fire holds is as good as gone; a timer that was moved meanwhile is still one of these */

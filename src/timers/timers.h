@@ -19,6 +19,9 @@ enum class TimerVerdict
 	too_late,
 };
 
+/* As SQL says it. */
+const char *timer_verdict_text(TimerVerdict verdict);
+
 /* The arguments queue and timer_key, the first two. */
 TimerName timer_name_arguments(FunctionCallInfo fcinfo);
 
