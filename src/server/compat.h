@@ -108,18 +108,18 @@ transaction_has_ended(TransactionId xid)
 #endif
 }
 
-/* A wait event by name, where they can have names (17); event keeps it for this process. */
+/* 17 gave extensions wait events of their own; known keeps it, 0 at first */
 inline uint32
-wait_event_named(uint32 *event, const char *name)
+named_wait_event(const char *name, uint32 *known)
 {
 #if PG_VERSION_NUM >= 170000
-	if (*event == 0)
-		*event = WaitEventExtensionNew(name);
+	if (*known == 0)
+		*known = WaitEventExtensionNew(name);
 #else
 	(void) name;
-	*event = PG_WAIT_EXTENSION;
+	*known = PG_WAIT_EXTENSION;
 #endif
-	return *event;
+	return *known;
 }
 
 /* 16 made the pointer const */
