@@ -81,6 +81,8 @@ ring_news(hot::RingRef ring)
 
 	if (!hot::ring_is(hotlist(), ring))
 		return RingNews::look;
+	/* or its place would be the first that is given to another */
+	hot::ring_in_use(hotlist(), ring, now);
 	if (!gates_attended() && hot::next_deadline(hotlist()) <= now)
 		(void) hot::drain(hotlist(), some, now, hotlist_listener());
 	if (hot::ready_count(hotlist(), ring) > 0)
