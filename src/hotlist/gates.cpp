@@ -273,6 +273,7 @@ lay_out(void *start)
 	memory.head->tranche = tranche;
 	memory.head->rings = hotlist_rings();
 	LWLockInitialize(&memory.head->databases_lock.lock, tranche);
+	LWLockInitialize(&memory.head->channels_lock.lock, tranche);
 	for (LWLockPadded &lock : memory.head->locks)
 		LWLockInitialize(&lock.lock, tranche);
 }
@@ -286,7 +287,7 @@ attach(void *start)
 
 } // namespace
 
-const TransactionParticipant waiting_participant = {nullptr, nullptr, ended, nullptr, nullptr, sub_aborted};
+const TransactionParticipant waiting_participant = {.ended = ended, .sub_aborted = sub_aborted};
 
 void
 take_due(SharedGate *gate, uint32 count, ToWake *to_wake)
@@ -435,23 +436,23 @@ gates_leave(Leave why)
 }
 
 bool
-gates_sleep(hot::Micros until)
+gates_sleep(hot::Micros until, hot::Micros rest)
 {
-	for (;;)
-	{
-		const hot::Micros now = hotlist_now();
-		constexpr hot::Micros longest = USECS_PER_DAY;
+	constexpr hot::Micros longest = USECS_PER_DAY;
 
-		if (gates_told_work() || gates_told_event())
-			return true;
-		if (now >= until)
-			return false;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 (long) ((Min(until - now, longest) + 999) / 1000),
+	for (hot::Micros now = hotlist_now(); now < until; now = hotlist_now())
+	{
+		const bool told = gates_told_work() || gates_told_event();
+		const hot::Micros end = Min(told ? Min(rest, until) : until, now + longest);
+
+		if (told && now >= rest)
+			break;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, (long) ((end - now + 999) / 1000),
 						 named_wait_event("QueenWait", &sleep_event));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
+	return gates_told_work() || gates_told_event();
 }
 
 bool
@@ -500,8 +501,12 @@ gates_tell_everybody()
 void
 gates_ring_ready(void *arg, uint32 ring_index, uint32 ready) noexcept
 {
+	const uint64 channel = memory.gates[ring_index].channel.load(std::memory_order_relaxed);
+
 	(void) arg;
 	tell(ring_index, any_key, ready, wake_interval());
+	if (channel != 0)
+		notify_flag(channel);
 }
 
 void

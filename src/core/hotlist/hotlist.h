@@ -235,6 +235,9 @@ std::uint32_t candidates(const Hotlist &hotlist, RingRef ring, std::uint32_t mos
 bool check_in(const Hotlist &hotlist, RingRef ring, const Taken &taken, const Outcome &outcome, Micros now,
 			  const Listener &listener) noexcept;
 
+/* Somebody waits at the ring: it is in use, though nobody takes anything. */
+void ring_in_use(const Hotlist &hotlist, RingRef ring, Micros now) noexcept;
+
 /* Candidates ready in the ring now, without a lock; a full fence comes before the read. */
 std::uint32_t ready_count(const Hotlist &hotlist, RingRef ring) noexcept;
 

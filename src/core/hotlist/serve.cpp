@@ -256,6 +256,13 @@ check_in(const Hotlist &hotlist, RingRef reference, const Taken &taken, const Ou
 	return is_ready;
 }
 
+void
+ring_in_use(const Hotlist &hotlist, RingRef reference, Micros now) noexcept
+{
+	if (Ring *ring = ring_of(hotlist, reference); ring != nullptr)
+		served(*ring, now);
+}
+
 std::uint32_t
 ready_count(const Hotlist &hotlist, RingRef reference) noexcept
 {
