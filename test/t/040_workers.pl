@@ -92,14 +92,14 @@ $set->("queen.maintain_interval = '1 s'");
 ok($node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM queen.log_segments'), 'the keeper cleans up, in time');
 my $dropper = background($node);
 my $pids = pids($node, 'postgres');
-$runs_on->('maintain', 'postgres', 'and goes on');
+$runs_on->('clean-up', 'postgres', 'and goes on');
 $dropper->query('BEGIN; DROP EXTENSION queen_test; DROP EXTENSION queen');
 my $held = $sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'");
 sleep 1.5;
 is($held . $sql->("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"), '00', 'nobody waits for an open DROP EXTENSION');
 $dropper->query('ROLLBACK');
 is(pids($node, 'postgres'), $pids, 'a drop that takes long and is rolled back: they stay');
-$runs_on->('maintain', 'postgres', 'and work again');
+$runs_on->('clean-up', 'postgres', 'and work again');
 is($sql->("SELECT sum(errors) FROM queen.pg_stat_queen_workers"), '0', 'nothing of this is an error');
 $dropper->quit;
 
@@ -117,7 +117,7 @@ is(pids($node, 'postgres'), $pids, 'and ends no process');
 like($sql->("SELECT next_run - last_run FROM queen.pg_stat_queen_workers WHERE task = 'maintain' AND database = 'postgres'"), qr/^00:00:0[1-9]/, 'the task rests');
 $sql->('ALTER TABLE queen.hidden RENAME TO log_dropped');
 my $errors = $sql->("SELECT errors FROM queen.pg_stat_queen_workers WHERE task = 'maintain' AND database = 'postgres'");
-$runs_on->('maintain', 'postgres', 'and runs again');
+$runs_on->('clean-up', 'postgres', 'and runs again');
 cmp_ok($sql->("SELECT max(runs) FROM queen.pg_stat_queen_workers WHERE task = 'maintain' AND database = 'app'"), '>', 0, 'other databases go on meanwhile');
 
 # ---- ends that nobody meant ----

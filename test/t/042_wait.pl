@@ -272,6 +272,14 @@ wakes('… for a partition', (waiters(1, "SELECT message FROM queen.pop('a', par
 wakes('… without a ring', (waiters(1, "SELECT message FROM queen.pop('a', wait => '1 h', auto_ack => true)", '-c queen.hotlist=off'))[0], "SELECT queen.push('a', '9', 'p')", '9');
 is($sql->("SELECT count(*) FROM queen.pop('a', wait => '100 ms')"), '0', '… until its time is over');
 
+# ---- a pipeline ----
+
+my $script = PostgreSQL::Test::Utils::tempdir . '/pipeline.sql';
+append_to_file($script, "\\startpipeline\nSELECT 1;\nCALL queen.wait('a', timeout => '0');\n\\endpipeline\n");
+$node->command_fails_like([ 'pgbench', '-n', '-M', 'extended', '-t', '1', '-f', $script, 'postgres' ], qr/queen.wait\(\) cannot run behind other statements of a pipeline/, 'what a pipeline has done is not committed by a wait behind it');
+append_to_file("$script.alone", "CALL queen.wait('a', timeout => '0');\n");
+$node->command_ok([ 'pgbench', '-n', '-M', 'prepared', '-t', '2', '-f', "$script.alone", 'postgres' ], '… alone it runs, prepared too');
+
 # ---- NOTIFY: by the pulse, once for many pushes ----
 
 $sql->("SELECT queen.configure('a', '{\"notify\": true}')");
