@@ -112,13 +112,13 @@ ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM queen.pg_stat_q
 # ---- errors: counted, logged, a rest, and on ----
 
 $sql->('ALTER TABLE queen.log_dropped RENAME TO hidden');
-ok($node->poll_query_until('postgres', "SELECT errors >= 2 AND last_sqlstate = '42P01' AND last_error ~ 'tables of extension queen' AND last_error_at > now() - interval '1 min' FROM queen.pg_stat_queen_workers WHERE task = 'maintain' AND database = 'postgres'"), 'an error of a task is counted, with what it says');
+ok($node->poll_query_until('postgres', "SELECT errors >= 2 AND last_sqlstate = '42P01' AND last_error ~ 'tables of extension queen' AND last_error_at > now() - interval '1 min' FROM queen.pg_stat_queen_workers WHERE task = 'clean-up' AND database = 'postgres'"), 'an error of a task is counted, with what it says');
 is(pids($node, 'postgres'), $pids, 'and ends no process');
-like($sql->("SELECT next_run - last_run FROM queen.pg_stat_queen_workers WHERE task = 'maintain' AND database = 'postgres'"), qr/^00:00:0[1-9]/, 'the task rests');
+like($sql->("SELECT next_run - last_run FROM queen.pg_stat_queen_workers WHERE task = 'clean-up' AND database = 'postgres'"), qr/^00:00:0[1-9]/, 'the task rests');
 $sql->('ALTER TABLE queen.hidden RENAME TO log_dropped');
-my $errors = $sql->("SELECT errors FROM queen.pg_stat_queen_workers WHERE task = 'maintain' AND database = 'postgres'");
+my $errors = $sql->("SELECT errors FROM queen.pg_stat_queen_workers WHERE task = 'clean-up' AND database = 'postgres'");
 $runs_on->('clean-up', 'postgres', 'and runs again');
-cmp_ok($sql->("SELECT max(runs) FROM queen.pg_stat_queen_workers WHERE task = 'maintain' AND database = 'app'"), '>', 0, 'other databases go on meanwhile');
+cmp_ok($sql->("SELECT max(runs) FROM queen.pg_stat_queen_workers WHERE task = 'clean-up' AND database = 'app'"), '>', 0, 'other databases go on meanwhile');
 
 # ---- ends that nobody meant ----
 
