@@ -121,6 +121,7 @@ struct Taken
 	std::uint64_t epoch; /* of the slot, when it was taken */
 	std::uint64_t token; /* of this check-out */
 	Micros ready_since;
+	std::uint32_t slot; /* of take: where check_in looks for it */
 };
 
 /* What is to become of a checked-out candidate. */
