@@ -67,6 +67,9 @@ foreach my $what (
 $sql->('DROP SCHEMA IF EXISTS queen; CREATE EXTENSION queen', 'app');
 come($node, 'app', 'created after all');
 
+$sql->("DROP EXTENSION queen;\nCREATE EXTENSION queen;\n" x 20, 'app');
+come($node, 'app', 'dropped and created again and again');
+
 foreach my $what ('DROP EXTENSION queen', 'DROP EXTENSION queen; CREATE EXTENSION queen')
 {
 	my (undef, undef, $err) = $node->psql('app', "\\set VERBOSITY sqlstate\nBEGIN; $what; PREPARE TRANSACTION 'queen workers'");
