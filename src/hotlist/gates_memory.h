@@ -1,5 +1,5 @@
 /*
- * gates_memory.h: what gates.cpp and tick.cpp share: how the gates lie in memory. Included by these only.
+ * gates_memory.h: how the gates lie in memory, for gates.cpp, waiter.cpp, tick.cpp and notify.cpp; included by these only.
  */
 #ifndef QUEEN_HOTLIST_GATES_MEMORY_H
 #define QUEEN_HOTLIST_GATES_MEMORY_H
@@ -115,6 +115,20 @@ struct ToWake
 
 void wake_process(int number);
 void wake_all(ToWake *to_wake);
+
+/* Lists, under the gate's lock. publish: its count, for those who look without. */
+void list_add(SharedGate *gate, uint32 link);
+void list_remove(SharedGate *gate, const Waiter *waiter);
+void publish(SharedGate *gate);
+
+/* The gate of a key on one side. */
+uint32 bucket_of(int side, uint64 key);
+
+/*
+ * Tell those who wait for a key (0: any) that so many candidates are ready, with the gate's lock held. Returns the pulse to be woken when it is
+ * released, 0 or its number + 1.
+ */
+int32 tell_locked(uint32 number, uint64 key, uint32 ready, core::hotlist::Micros interval, ToWake *to_wake);
 
 /* Take those who are due out of a gate's list, under its lock: gate_promise and its like have counted them. */
 void take_due(SharedGate *gate, uint32 count, ToWake *to_wake);

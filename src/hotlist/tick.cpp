@@ -138,6 +138,9 @@ flag_gate(uint32 number)
 	if (gate->counts.due == 0 || gate->place == 0 || gate->flagged)
 		return 0;
 	place = place_of(gate->place);
+	/* nobody would take it from the list */
+	if (place->pulse.load(std::memory_order_relaxed) == 0)
+		return 0;
 	push_flagged(place, number);
 	place->flags.fetch_add(1);
 	std::atomic_thread_fence(std::memory_order_seq_cst);
