@@ -19,6 +19,7 @@ class Counters(ctypes.Structure):
         "commits", "rollbacks",
         "redelivered",  # deliveries that were not the first of their message
         "nacked", "dead", "lost",
+        "waits", "woken",  # calls of queen.wait, and those that work ended and not the time
         "busy_us")]
 
 

@@ -31,6 +31,9 @@ INSERT INTO demo.counter AS c (line, partition, msg_offset, content, enqueued_at
 ON CONFLICT (partition, msg_offset) DO UPDATE SET deliveries = c.deliveries + 1
 """
 
+# sleeps in the server, with no transaction and no snapshot, until there may be work for the group
+WAIT = "CALL queen.wait(%s, %s, timeout => '1 s')"
+
 ACK = "SELECT queen.ack_all(%s::uuid[])"
 NACK = "SELECT queen.nack(%s::uuid, %s, error => %s)"
 
@@ -63,17 +66,14 @@ class Consumer:
         self.batches = 0
 
     def run(self):
-        """Process: pop and handle until stop is set. An idle queue is polled at growing intervals."""
+        """Process: pop and handle until stop is set; wait when there is nothing."""
         self.connection = connect(f"{self.group} {self.number}")
-        pause = 0.005
         while not self.stop.is_set():
             start = time.perf_counter()
             messages = self.pop()
             if not messages:
-                time.sleep(pause)
-                pause = min(pause * 2, 0.1)
+                self.wait()
                 continue
-            pause = 0.005
             self.counters.redelivered += sum(m.attempt > 1 for m in messages)
             try:
                 self.handle(messages)
@@ -91,6 +91,16 @@ class Consumer:
         with self.connection, self.connection.cursor() as cursor:
             cursor.execute(POP, (QUEUE, self.group, self.plan.batch, LEASE_TIME[self.group]))
             return [Message(*row) for row in cursor]
+
+
+    def wait(self):
+        # it commits, so it is not called inside a transaction
+        self.connection.autocommit = True
+        with self.connection.cursor() as cursor:
+            cursor.execute(WAIT, (QUEUE, self.group))
+            self.counters.woken += cursor.fetchone()[0]
+        self.connection.autocommit = False
+        self.counters.waits += 1
 
 
 class Audit(Consumer):

@@ -20,6 +20,11 @@ FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN 
 WHERE q.name = %s
 """
 
+# what the background processes of this database have done meanwhile
+WORKERS = """
+SELECT worker, task, runs FROM queen.pg_stat_queen_workers WHERE database = current_database() AND runs > 0 ORDER BY runs DESC, worker, task LIMIT 4
+"""
+
 # a partition with about ten events, which are easily read, and which several consumers had in turn
 SAMPLE = """
 SELECT seen, msg_offset, excerpt, partition, consumer, count(*) OVER ()
@@ -144,6 +149,10 @@ def summary(cursor, run, wal_bytes):
         f"{count(total('counter', 'redelivered'), 'message')}, {len(run.killed.lines) if run.killed else 0:,} of them "
         "from the killed consumer",
         f"from commit to consumption {latency('counter')}, retries included")
+    waits, woken = (total("audit", what) + total("counter", what) for what in ("waits", "woken"))
+    row("waiting", f"{count(waits, 'call')} of queen.wait, {woken:,} ended by work, {waits - woken:,} by the time (1 s); nobody polls")
+    cursor.execute(WORKERS)
+    row("workers", ", ".join(f"{worker} {task} {runs:,}" for worker, task, runs in cursor.fetchall()) + " runs")
     if total("audit", "lost") + total("counter", "lost"):
         row("leases lost", f"audit {total('audit', 'lost'):,}, counter {total('counter', 'lost'):,}: a busy machine")
     row("sizes", f"input {bytes_text(plan.bytes)}; log {bytes_text(stored)} in {count(segments, 'segment')} "

@@ -31,6 +31,7 @@ CREATE TABLE queen.queues (
 	completed_retention bigint,
 	group_expiry    bigint,
 	dead_retention  bigint,
+	notify          boolean,
 	paused          boolean     NOT NULL,
 	CONSTRAINT queues_tenant_name_key UNIQUE (tenant, name)
 );

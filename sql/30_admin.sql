@@ -20,7 +20,8 @@ COMMENT ON FUNCTION queen.configure(text, jsonb) IS
 - retention: queen.maintain() deletes messages older than that, consumed or not; "off", or 0 to 10 years
 - completed_retention: the same for messages that every group has completed; "off", or 0 to 10 years
 - group_expiry: a group that has not popped for that long keeps no message from being deleted; "off", or 0 to 10 years
-- dead_retention: queen.maintain() deletes dead letters older than that; "off", or 0 to 10 years';
+- dead_retention: queen.maintain() deletes dead letters older than that; "off", or 0 to 10 years
+- notify: NOTIFY on queen.notify_channel(queue) when there may be work, from a background process; true or false';
 
 CREATE FUNCTION queen.list_queues(
 	OUT queue text, OUT kind text, OUT partitions bigint, OUT options jsonb, OUT created_at timestamptz)

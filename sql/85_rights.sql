@@ -14,6 +14,7 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('unschedule_cron', 'producer'),
 		('pop', 'consumer'),
 		('wait', 'consumer'),
+		('notify_channel', 'consumer'),
 		('peek', 'consumer'),
 		('ack', 'consumer'),
 		('ack_all', 'consumer'),

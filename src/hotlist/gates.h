@@ -74,8 +74,8 @@ enum class Leave
 };
 void gates_leave(Leave why);
 
-/* Sleep until told, or until a time of the pool's clock; true when told. */
-bool gates_sleep(core::hotlist::Micros until);
+/* Sleep until told, but not shorter than until rest, or until a time of the pool's clock; true when told. */
+bool gates_sleep(core::hotlist::Micros until, core::hotlist::Micros rest);
 
 /* ---- telling: at once nothing when nobody waits ---- */
 

@@ -1,5 +1,5 @@
 /*
- * gates_memory.h: what gates.cpp and tick.cpp share: how the gates lie in memory. Included by these only.
+ * gates_memory.h: how the gates lie in memory, for gates.cpp, waiter.cpp, tick.cpp and notify.cpp; included by these only.
  */
 #ifndef QUEEN_HOTLIST_GATES_MEMORY_H
 #define QUEEN_HOTLIST_GATES_MEMORY_H
@@ -8,6 +8,7 @@
 
 #include "core/gate.h"
 #include "hotlist/gates.h"
+#include "hotlist/notify.h"
 #include "server/settings.h"
 
 namespace queen
@@ -42,6 +43,7 @@ struct SharedGate
 	uint32 next_flagged;		 /* link; the holder of the list writes it */
 	bool flagged;
 	std::atomic<uint64> wakes;
+	std::atomic<uint64> channel; /* to be notified when candidates become ready at the ring; 0: none */
 };
 
 /* A database that is waited in, or has a pulse. */
@@ -54,6 +56,15 @@ struct DatabasePlace
 	std::atomic<int64> sleeps_until;
 	std::atomic<uint32> flagged; /* gates with due waiters: a stack, link */
 	std::atomic<uint32> flags;	 /* how many were pushed, ever */
+	std::atomic<uint32> channels_flagged;
+	std::atomic<uint32> channels_overrun;
+};
+
+/* A channel that is to be notified. */
+struct FlaggedChannel
+{
+	uint64 channel;
+	Oid database; /* invalid: none */
 };
 
 constexpr uint32 places = 128;
@@ -69,6 +80,8 @@ struct GatesHead
 	LWLockPadded databases_lock;
 	LWLockPadded locks[gate_locks];
 	DatabasePlace databases[places];
+	LWLockPadded channels_lock;
+	FlaggedChannel channels[notify_room];
 };
 
 struct GatesMemory
@@ -103,12 +116,29 @@ struct ToWake
 void wake_process(int number);
 void wake_all(ToWake *to_wake);
 
+/* Lists, under the gate's lock. publish: its count, for those who look without. */
+void list_add(SharedGate *gate, uint32 link);
+void list_remove(SharedGate *gate, const Waiter *waiter);
+void publish(SharedGate *gate);
+
+/* The gate of a key on one side. */
+uint32 bucket_of(int side, uint64 key);
+
+/*
+ * Tell those who wait for a key (0: any) that so many candidates are ready, with the gate's lock held. Returns the pulse to be woken when it is
+ * released, 0 or its number + 1.
+ */
+int32 tell_locked(uint32 number, uint64 key, uint32 ready, core::hotlist::Micros interval, ToWake *to_wake);
+
 /* Take those who are due out of a gate's list, under its lock: gate_promise and its like have counted them. */
 void take_due(SharedGate *gate, uint32 count, ToWake *to_wake);
 
 /* This database's place, made if there is none; 0: all are taken. It is kept as long as somebody is counted in it. */
 uint32 place_enter(bool at_ring);
 void place_leave(uint32 place, bool at_ring);
+
+/* This database's place, where there is one; null without. Racy: it may become another's, which then is rung in vain. */
+DatabasePlace *place_find();
 
 /* A gate has due waiters, under its lock: its pulse has to know. Returns the process to be woken, 0 or its number + 1. */
 int32 flag_gate(uint32 gate);

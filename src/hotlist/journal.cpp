@@ -171,6 +171,11 @@ tell_gates(const Note *note)
 			if (gates_bucket_waiters())
 				gates_tell_all(gate_key(News::queue, tables, queue_id));
 			break;
+		case Kind::forget_group:
+		case Kind::forget_queue:
+			/* who was told of the event before may have made a ring that went with the others */
+			gates_tell_event(gate_key(News::queue_event, tables, queue_id));
+			break;
 		default:
 			break;
 	}

@@ -32,16 +32,6 @@ is_mine(uint32 place)
 	return place != 0 && place_of(place)->database.load(std::memory_order_relaxed) == MyDatabaseId;
 }
 
-/* This database's place, where there is one; null without. Racy: it may become another's, which then is rung in vain. */
-DatabasePlace *
-find_mine()
-{
-	for (uint32 i = 1; i <= places && !is_mine(my_place); i++)
-		if (is_mine(i))
-			my_place = i;
-	return is_mine(my_place) ? place_of(my_place) : nullptr;
-}
-
 /* Under the databases' lock, exclusive: find the place, or take one that nobody needs. 0: there is none. */
 uint32
 place_make()
@@ -87,6 +77,15 @@ with_place(Count count)
 }
 
 } // namespace
+
+DatabasePlace *
+place_find()
+{
+	for (uint32 i = 1; i <= places && !is_mine(my_place); i++)
+		if (is_mine(i))
+			my_place = i;
+	return is_mine(my_place) ? place_of(my_place) : nullptr;
+}
 
 uint32
 place_enter(bool at_ring)
@@ -139,6 +138,9 @@ flag_gate(uint32 number)
 	if (gate->counts.due == 0 || gate->place == 0 || gate->flagged)
 		return 0;
 	place = place_of(gate->place);
+	/* nobody would take it from the list */
+	if (place->pulse.load(std::memory_order_relaxed) == 0)
+		return 0;
 	push_flagged(place, number);
 	place->flags.fetch_add(1);
 	std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -158,7 +160,7 @@ gates_parked()
 	std::atomic_thread_fence(std::memory_order_seq_cst);
 	if (memory.head->ring_waiters.load(std::memory_order_relaxed) == 0)
 		return;
-	place = find_mine();
+	place = place_find();
 	if (place == nullptr || place->at_rings.load(std::memory_order_relaxed) == 0)
 		return;
 	pulse = place->pulse.load(std::memory_order_relaxed);
@@ -229,33 +231,9 @@ gates_attend()
 bool
 gates_attended()
 {
-	const DatabasePlace *place = gates_there() ? find_mine() : nullptr;
+	const DatabasePlace *place = gates_there() ? place_find() : nullptr;
 
 	return place != nullptr && place->pulse.load(std::memory_order_relaxed) != 0;
-}
-
-QUEEN_FUNCTION(queen_attend)
-
-/* For tests: be the pulse for so many milliseconds. Returns how many ticks that took. */
-Datum
-queen_attend(PG_FUNCTION_ARGS)
-{
-	const hot::Micros end = hotlist_now() + (hot::Micros) PG_GETARG_INT32(0) * 1000;
-	hot::Micros now = hotlist_now();
-	int32 ticks = 0;
-
-	gates_attend();
-	for (; now < end; now = hotlist_now())
-	{
-		const hot::Micros next = Min(gates_tick(), end);
-
-		ticks++;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 (long) ((Max(next - now, (hot::Micros) 0) + 999) / 1000), PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
-	PG_RETURN_INT32(ticks);
 }
 
 hot::Micros
@@ -266,7 +244,7 @@ gates_tick()
 	hot::Micros next = hot::never;
 	DatabasePlace *place;
 
-	place = gates_there() ? find_mine() : nullptr;
+	place = gates_there() ? place_find() : nullptr;
 	if (place == nullptr)
 		return hot::never;
 	for (int i = 0; i < tries; i++)

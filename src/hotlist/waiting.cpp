@@ -38,14 +38,15 @@ patience_begin()
 	return {most / first_part, most, most / first_part};
 }
 
-/* Look, and tell how long to leave the tables alone afterwards. */
+/* Look, and say until when to leave the tables alone afterwards. */
 WaitLook
 look_and_time(const WaitCalls *calls, hot::Micros *rest)
 {
 	const hot::Micros began = hotlist_now();
 	const WaitLook found = calls->look(calls->arg);
+	const hot::Micros now = hotlist_now();
 
-	*rest = found.ring.id == 0 ? look_share * (hotlist_now() - began) : 0;
+	*rest = found.ring.id == 0 ? now + look_share * (now - began) : now;
 	return found;
 }
 
@@ -81,6 +82,8 @@ ring_news(hot::RingRef ring)
 
 	if (!hot::ring_is(hotlist(), ring))
 		return RingNews::look;
+	/* or its place would be the first that is given to another */
+	hot::ring_in_use(hotlist(), ring, now);
 	if (!gates_attended() && hot::next_deadline(hotlist()) <= now)
 		(void) hot::drain(hotlist(), some, now, hotlist_listener());
 	if (hot::ready_count(hotlist(), ring) > 0)
@@ -99,11 +102,12 @@ wait_for_work(const WaitCalls *calls, int64 timeout)
 
 	while (!found.ready && hotlist_now() < deadline)
 	{
-		const hot::Micros poll = hotlist_now() + Max(patience.now, rest);
+		const hot::Micros now = hotlist_now();
+		const hot::Micros poll = Max(now + patience.now, rest);
 		bool event;
 
 		gates_answer();
-		if (gates_sleep(Min(Min(poll, found.until), deadline)))
+		if (gates_sleep(Min(Min(poll, found.until), deadline), Min(rest, now + patience.most)))
 			patience.now = patience.first;
 		else
 			patience.now = Min(2 * patience.now, patience.most);

@@ -166,7 +166,7 @@ append_segment(Appender *appender, const FlushTarget *target, uint32 count, Datu
 		/* whoever drops the queue waits for us, but may have been here: those who come after must look, too */
 		if (log == LogState::alive)
 			tail_put(tables, partition_id, &tail);
-		pushed_partitions_note(tables, target->known.queue_id, partition_id, count);
+		pushed_partitions_note(tables, target->known.queue_id, partition_id, count, target->known.channel);
 		result = Append::done;
 	}
 	partition_unlock(partition_id);

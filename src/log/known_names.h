@@ -23,6 +23,7 @@ struct KnownName
 	int compression; /* zstd level, 0 stores */
 	int64 dedup_window;
 	bool dedup_error;
+	uint64 channel; /* to be notified, 0: none */
 };
 
 /* What is known of a partition's names; false when it is nothing. Raises for memory only. */

@@ -7,6 +7,7 @@
 #include "log/pushed_partitions.h"
 
 #include "hotlist/gates.h"
+#include "hotlist/notify.h"
 #include "log/changes.h"
 #include "server/kept_array.h"
 
@@ -25,6 +26,7 @@ struct Run
 	int64 queue_id;
 	uint32 first; /* of the marks */
 	uint32 count;
+	uint64 channel;
 	bool more; /* than there was room for: its rings owe a walk, and it is named as a whole */
 };
 
@@ -100,7 +102,7 @@ pushed_partitions_reserve()
 }
 
 void
-pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 messages)
+pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 messages, uint64 channel)
 {
 	Run *run = runs.count > 0 ? &runs.items[runs.count - 1] : nullptr;
 
@@ -109,7 +111,7 @@ pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 me
 	if (run == nullptr || run->queue_id != queue_id || run->tables != tables)
 	{
 		run = &runs.items[runs.count++];
-		*run = {tables, queue_id, marks.count, 0, false};
+		*run = {tables, queue_id, marks.count, 0, channel, false};
 	}
 	/* one partition's segments follow each other */
 	if (run->count > 0 && marks.items[marks.count - 1].partition_id == partition_id)
@@ -133,6 +135,8 @@ pushed_partitions_tell(bool stays)
 		if (hotlist_there())
 			tell_hotlist(&runs.items[i], now);
 		tell_gates(&runs.items[i]);
+		if (stays && runs.items[i].channel != 0)
+			notify_flag(runs.items[i].channel);
 		if (stays && changes_are_shared())
 			tell_feed(&runs.items[i]);
 	}

@@ -12,8 +12,8 @@ namespace queen
 /* A segment is about to be appended; makes room for the note of it, so that noting cannot fail. Raises for memory. */
 void pushed_partitions_reserve();
 
-/* It was. tables: own_tables(). Never raises. */
-void pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 messages);
+/* It was. tables: own_tables(); channel: the queue's, if it is to be notified, else 0. Never raises. */
+void pushed_partitions_note(Oid tables, int64 queue_id, int64 partition_id, uint32 messages, uint64 channel);
 
 /*
  * The transaction has ended, or is prepared: tell whoever keeps candidates in memory, and forget. Also of what was rolled back: who waits behind

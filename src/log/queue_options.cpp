@@ -145,6 +145,14 @@ dedup_option(const JsonbValue *value)
 	return text[0] == 'e';
 }
 
+bool
+boolean_option(const char *option, const JsonbValue *value)
+{
+	if (value->type != jbvBool)
+		raise_option_type(option, value, "true or false");
+	return value->val.boolean;
+}
+
 /* A duration, or off. */
 int64
 retention_option(const char *option, const JsonbValue *value)
@@ -229,6 +237,12 @@ set_option(const char *option, const JsonbValue *value, Datum *values, bool *nul
 		if (!is_default)
 			datum = CStringGetTextDatum("error");
 	}
+	else if (strcmp(option, "notify") == 0)
+	{
+		column = queue_col_notify;
+		is_default = is_default || !boolean_option(option, value);
+		datum = BoolGetDatum(true);
+	}
 	else if (retention != nullptr)
 	{
 		column = retention->column;
@@ -239,7 +253,7 @@ set_option(const char *option, const JsonbValue *value, Datum *values, bool *nul
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a queue has no option \"%s\"", option),
 						errhint("Options of a log queue: lease_time, max_deliveries, retry_delay, compression, "
 								"delayed_processing, window_buffer, dedup_window, dedup, retention, "
-								"completed_retention, group_expiry, dead_retention.")));
+								"completed_retention, group_expiry, dead_retention, notify.")));
 	values[column] = datum;
 	nulls[column] = is_default;
 }
@@ -301,6 +315,7 @@ queue_options_jsonb(const QueueOptions *options)
 {
 	JsonbParseState *state = nullptr;
 	JsonbValue number;
+	JsonbValue notify;
 
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
 	push_string(&state, "lease_time", interval_text(options->lease_time));
@@ -320,6 +335,9 @@ queue_options_jsonb(const QueueOptions *options)
 	push_string(&state, "completed_retention", retention_text(options->completed_retention));
 	push_string(&state, "group_expiry", retention_text(options->group_expiry));
 	push_string(&state, "dead_retention", retention_text(options->dead_retention));
+	notify.type = jbvBool;
+	notify.val.boolean = options->notify;
+	push_pair(&state, "notify", &notify);
 	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 

@@ -73,6 +73,8 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 		row->options.group_expiry = DatumGetInt64(row->values[queue_col_group_expiry]);
 	if (!row->nulls[queue_col_dead_retention])
 		row->options.dead_retention = DatumGetInt64(row->values[queue_col_dead_retention]);
+	if (!row->nulls[queue_col_notify])
+		row->options.notify = DatumGetBool(row->values[queue_col_notify]);
 	row->paused = DatumGetBool(row->values[queue_col_paused]);
 }
 

@@ -31,6 +31,7 @@ struct QueueOptions
 	int64 completed_retention = USECS_PER_DAY;	  /* older ones go when every group has passed them */
 	int64 group_expiry = option_off;			  /* a group that was idle that long keeps nothing */
 	int64 dead_retention = 14 * USECS_PER_DAY;	  /* dead letters older than this go */
+	bool notify = false;						  /* who LISTENs is told, see notify.h */
 };
 
 inline constexpr int64 lease_time_least = USECS_PER_SEC;
@@ -61,6 +62,7 @@ enum QueueColumn : int
 	queue_col_completed_retention,
 	queue_col_group_expiry,
 	queue_col_dead_retention,
+	queue_col_notify,
 	queue_col_paused,
 	queue_cols,
 };

@@ -5,6 +5,7 @@
  */
 #include "log/serve.h"
 
+#include "hotlist/notify.h"
 #include "hotlist/upkeep.h"
 #include "log/candidates.h"
 #include "log/ring_walk.h"
@@ -374,6 +375,8 @@ group_ring(const QueueRow *queue, const GroupRow *group, ServedRing *served, Fal
 	deferral.window = queue->options.window_buffer;
 	if (!queue->own)
 		hot::ring_defer(hotlist(), served->ring, deferral);
+	notify_ring(served->ring.index,
+				queue->options.notify ? notify_channel(&queue->tenant, queue->name, (int) strlen(queue->name)) : 0);
 	return true;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "log/targets.h"
 
+#include "hotlist/notify.h"
 #include "log/partitions.h"
 #include "log/queues.h"
 #include "server/relations.h"
@@ -56,6 +57,7 @@ resolve_queue(Resolver *resolver, FlushTarget *target)
 	target->known.compression = options->compression;
 	target->known.dedup_window = options->dedup_window;
 	target->known.dedup_error = options->dedup_error;
+	target->known.channel = options->notify ? notify_channel(&queue->tenant, queue->name.data, queue->name.size) : 0;
 	return &resolver->row;
 }
 

@@ -23,7 +23,7 @@ constexpr const char *const names[name_count] = {
 };
 
 /* columns that this library knows, in the order of enum class Table; more may follow, see check_columns */
-constexpr int known_columns[table_count] = {19, 4, 3, 5, 5, 4, 8, 4, 3, 15, 18, 15, 14};
+constexpr int known_columns[table_count] = {20, 4, 3, 5, 5, 4, 8, 4, 3, 15, 18, 15, 14};
 
 constinit Oid oids[name_count] = {};
 constinit bool oids_valid = false;

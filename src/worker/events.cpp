@@ -122,10 +122,9 @@ may_empty(Oid database, bool to_copy)
 	HeapTuple tuple;
 	bool is_template;
 
-	if (database == MyDatabaseId)
-		return false; /* by nobody who is connected to it */
+	/* one's own can be copied, and nothing else */
 	if (!to_copy)
-		return owns_database(database);
+		return database != MyDatabaseId && owns_database(database);
 	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
 	is_template = HeapTupleIsValid(tuple) && ((const FormData_pg_database *) GETSTRUCT(tuple))->datistemplate;
 	if (HeapTupleIsValid(tuple))

@@ -408,5 +408,5 @@ queen_launcher_main(Datum arg)
 	loop_pin_settings();
 	handles = (BackgroundWorkerHandle **) MemoryContextAllocZero(
 		TopMemoryContext, sizeof(BackgroundWorkerHandle *) * (Size) (registry_places() * kinds_of_database));
-	loop_run(WorkerKind::launcher, tasks);
+	loop_run(WorkerKind::launcher, tasks, 0);
 }

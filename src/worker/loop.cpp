@@ -28,6 +28,7 @@ struct Loop
 	MemoryContext own;
 	MemoryContext per_run;
 	uint64 looks;
+	uint64 rung;
 	uint32 wait_event;
 };
 
@@ -49,9 +50,9 @@ leave()
 }
 
 [[noreturn]] void
-leave_without_extension()
+leave_without_extension(uint64 looks)
 {
-	registry_say_no_extension();
+	registry_say_no_extension(looks);
 	leave();
 }
 
@@ -121,6 +122,13 @@ clean_up(char *message, Size size, int *sqlstate)
 	RESUME_INTERRUPTS();
 }
 
+/* CONTEXT of what a task logs. */
+void
+add_context(void *arg)
+{
+	errcontext("queen %s: %s", worker_name(loop.kind), (const char *) arg);
+}
+
 /* Run a task; next is when it wants to run again. */
 Outcome
 attempt(const Task *task, core::Micros *next, char *message, Size size, int *sqlstate)
@@ -131,8 +139,10 @@ attempt(const Task *task, core::Micros *next, char *message, Size size, int *sql
 	PG_TRY();
 	{
 		TaskRun run = {hotlist_now()};
+		ErrorContextCallback context = {error_context_stack, add_context, const_cast<char *>(task->name)};
 		Outcome begun;
 
+		error_context_stack = &context;
 		if (begin(task->needs, &begun))
 		{
 			MemoryContextSwitchTo(loop.per_run);
@@ -141,6 +151,7 @@ attempt(const Task *task, core::Micros *next, char *message, Size size, int *sql
 				CommitTransactionCommand();
 		}
 		outcome = begun;
+		error_context_stack = context.previous;
 	}
 	PG_CATCH();
 	{
@@ -159,6 +170,7 @@ run_task(uint32 number)
 {
 	const TimestampTz began = GetCurrentTimestamp();
 	const core::Micros began_at = hotlist_now();
+	const uint64 looks = registry_looks();
 	core::Micros next = core::never;
 	core::Micros now;
 	char message[sizeof(TaskRecord::last_message)];
@@ -177,7 +189,7 @@ run_task(uint32 number)
 			registry_task_next((int) number, busy_retry);
 			break;
 		case Outcome::gone:
-			leave_without_extension();
+			leave_without_extension(looks);
 		case Outcome::failed:
 			core::schedule_failed(&loop.schedule, number, now);
 			registry_task_failed((int) number, began, now - began_at, until(loop.scheduled[number].due, now), sqlstate,
@@ -212,7 +224,7 @@ look_for_extension()
 		return;
 	outcome = attempt(&look, &next, message, sizeof(message), &sqlstate);
 	if (outcome == Outcome::gone)
-		leave_without_extension();
+		leave_without_extension(looks);
 	/* busy: whoever drops it now says so again */
 	loop.looks = looks;
 }
@@ -227,12 +239,23 @@ ring_tasks(bool all)
 			core::schedule_ring(&loop.schedule, i, now);
 }
 
+void
+see_to_messages()
+{
+	loop.rung = registry_rung();
+	if (registry_must_leave())
+		leave();
+	look_for_extension();
+	ring_tasks(false);
+}
+
 /* Sleep until something is due or happens, and see what has happened. */
 void
 sleep_and_look()
 {
-	const core::Micros at = core::schedule_sleep_until(loop.schedule);
-	const core::Micros in = until(at, hotlist_now());
+	/* what was said during a task may have set a latch that a wait for a lock has reset */
+	const bool told = registry_rung() != loop.rung || ConfigReloadPending;
+	const core::Micros in = told ? 0 : until(core::schedule_sleep_until(loop.schedule), hotlist_now());
 	const int flags = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (in == core::never ? 0 : WL_TIMEOUT);
 	/* rounded up: a timeout that is early by a fraction of a millisecond would be a turn for nothing */
 	const long timeout = in == core::never ? -1L : (long) Min((in + 999) / 1000, (core::Micros) INT_MAX);
@@ -254,18 +277,14 @@ sleep_and_look()
 		ProcessConfigFile(PGC_SIGHUP);
 		ring_tasks(true);
 	}
-	if ((events & WL_LATCH_SET) == 0)
-		return;
-	if (registry_must_leave())
-		leave();
-	look_for_extension();
-	ring_tasks(false);
+	if ((events & WL_LATCH_SET) != 0 || told)
+		see_to_messages();
 }
 
 } // namespace
 
 void
-loop_run(WorkerKind kind, std::span<const Task> tasks)
+loop_run(WorkerKind kind, std::span<const Task> tasks, uint64 looks)
 {
 	static constinit uint32 known_wait_event = 0;
 	static const char *const wait_events[] = {"QueenKeeperMain", "QueenPulseMain", "QueenLauncherMain"};
@@ -275,15 +294,14 @@ loop_run(WorkerKind kind, std::span<const Task> tasks)
 	loop.tasks = tasks;
 	loop.own = AllocSetContextCreate(TopMemoryContext, "queen loop", ALLOCSET_DEFAULT_SIZES);
 	loop.per_run = AllocSetContextCreate(loop.own, "queen task", ALLOCSET_DEFAULT_SIZES);
-	loop.looks = registry_looks();
+	loop.looks = looks;
 	loop.wait_event = named_wait_event(wait_events[(int) kind], &known_wait_event);
 	MemoryContextSwitchTo(loop.own);
 	core::schedule_begin(&loop.schedule, {loop.scheduled, tasks.size()}, hotlist_now());
 	for (size_t i = 0; i < tasks.size(); i++)
 		registry_name_task((int) i, tasks[i].name);
 	report(nullptr);
-	if (registry_must_leave())
-		leave();
+	see_to_messages();
 	for (;;)
 	{
 		const uint32 task = core::schedule_next(loop.schedule, hotlist_now());

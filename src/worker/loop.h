@@ -36,8 +36,11 @@ struct Task
 	core::Micros (*run)(const TaskRun *run);
 };
 
-/* Never returns: ends the process, with status 0 when it was told to leave or has nothing to work for. */
-[[noreturn]] void loop_run(WorkerKind kind, std::span<const Task> tasks);
+/*
+ * Never returns: ends the process, with status 0 when it was told to leave or has nothing to work for.
+ *   looks   registry_looks() from before the extension was found
+ */
+[[noreturn]] void loop_run(WorkerKind kind, std::span<const Task> tasks, uint64 looks);
 
 /* The settings that a background process must not take from the database or the role. */
 void loop_pin_settings();

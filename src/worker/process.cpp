@@ -50,6 +50,7 @@ void
 worker_main(WorkerKind kind, std::span<const Task> tasks, void (*begin)())
 {
 	Launch launch;
+	uint64 looks;
 
 	memcpy(&launch, MyBgworkerEntry->bgw_extra, sizeof(launch));
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -66,15 +67,16 @@ worker_main(WorkerKind kind, std::span<const Task> tasks, void (*begin)())
 		leave();
 	pgstat_report_appname(MyBgworkerEntry->bgw_type);
 	loop_pin_settings();
+	looks = registry_looks();
 	if (!has_extension())
 	{
-		registry_say_no_extension();
+		registry_say_no_extension(looks);
 		leave();
 	}
 	registry_set_state(WorkerState::running);
 	if (begin != nullptr)
 		begin();
-	loop_run(kind, tasks);
+	loop_run(kind, tasks, looks);
 }
 
 } // namespace queen

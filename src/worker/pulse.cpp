@@ -4,6 +4,8 @@
  * Raises, in tasks. Runs in pulses.
  */
 #include "hotlist/gates.h"
+#include "hotlist/notify.h"
+#include "log/notify.h"
 #include "log/timer_news.h"
 #include "server/settings.h"
 #include "timers/fire.h"
@@ -15,12 +17,18 @@ namespace queen
 namespace
 {
 
-/* Wakes that are owed, deadlines of the hot-list, notifications. */
+/*
+ * Notifications, wakes that are owed, deadlines of the hot-list. In this order: a wait for a lock in the transaction of the first resets the latch,
+ * and what was told meanwhile is looked at behind it.
+ */
 core::Micros
 tick(const TaskRun *run)
 {
+	const core::Micros notify_at = notify_tick();
+	const core::Micros wake_at = gates_tick();
+
 	(void) run;
-	return gates_tick();
+	return notify_at == core::never && notify_pending() ? 0 : Min(notify_at, wake_at);
 }
 
 /* A batch of timers that are due. */

@@ -65,16 +65,17 @@ find(Oid database)
 }
 
 void
-ring(const ProcessRecord *process)
+ring(ProcessRecord *process)
 {
+	process->rung++;
 	if (process->pid != 0)
 		SetLatch(&ProcGlobal->allProcs[process->procno].procLatch);
 }
 
 void
-ring_workers(const RegistryEntry *entry)
+ring_workers(RegistryEntry *entry)
 {
-	for (const ProcessRecord &process : entry->processes)
+	for (ProcessRecord &process : entry->processes)
 		ring(&process);
 }
 
@@ -386,10 +387,10 @@ registry_set_state(WorkerState state)
 }
 
 void
-registry_say_no_extension()
+registry_say_no_extension(uint64 looks)
 {
 	lock(LW_EXCLUSIVE);
-	my_entry->no_extension = true;
+	my_entry->no_extension = my_entry->looks == looks;
 	unlock();
 }
 
@@ -417,6 +418,17 @@ registry_looks()
 	looks = my_entry->looks;
 	unlock();
 	return looks;
+}
+
+uint64
+registry_rung()
+{
+	uint64 rung;
+
+	lock(LW_SHARED);
+	rung = mine->rung;
+	unlock();
+	return rung;
 }
 
 void
@@ -496,7 +508,7 @@ registry_poke_all()
 void
 registry_poke_launcher()
 {
-	lock(LW_SHARED);
+	lock(LW_EXCLUSIVE);
 	ring(&registry->launcher);
 	unlock();
 }
@@ -511,6 +523,7 @@ registry_look(Oid database)
 	if (entry != nullptr)
 	{
 		entry->looks++;
+		entry->no_extension = false;
 		ring_workers(entry);
 	}
 	unlock();

@@ -56,6 +56,7 @@ struct ProcessRecord
 	uint64 launch; /* the number of the last launch */
 	int pid;	   /* 0: has not come, or has gone */
 	int procno;
+	uint64 rung;			 /* times that it was told something */
 	TimestampTz since;		 /* of the state */
 	core::Micros changed;	 /* the same by the loop's clock */
 	uint32 failures;		 /* in a row */
@@ -120,9 +121,12 @@ void registry_claim_launcher();
 /* The process goes. failed: it did not mean to. Nothing without a claim; LWLocks must work still. */
 void registry_leave(bool failed);
 void registry_set_state(WorkerState state);
-void registry_say_no_extension();
+/* Looked for behind that many calls to look, it was not there. Nothing when there was another since. */
+void registry_say_no_extension(uint64 looks);
 bool registry_must_leave();
 uint64 registry_looks();
+/* Goes up with all that this process is told: a latch alone may have been reset by a wait for a lock. */
+uint64 registry_rung();
 
 void registry_name_task(int task, const char *name);
 void registry_task_ran(int task, TimestampTz began, int64 took, core::Micros next_in);

@@ -184,7 +184,7 @@ CREATE ROLE "regress_queen Ad""min, x";
 \set admin '"regress_queen Ad""min, x"'
 GRANT USAGE ON SCHEMA test_rights TO regress_queen_producer, regress_queen_consumer, :admin;
 CREATE VIEW given AS SELECT grantee, kind, count(*), string_agg(DISTINCT privilege_type, ' ') AS privileges,
-	CASE WHEN count(*) < 10 THEN string_agg(name, ' ' ORDER BY name COLLATE "C") END AS names
+	CASE WHEN count(*) < 12 THEN string_agg(name, ' ' ORDER BY name COLLATE "C") END AS names
 FROM rights WHERE grantee LIKE '%regress_queen%' GROUP BY grantee, kind;
 SELECT queen.grant_producer('regress_queen_producer'), queen.grant_consumer('regress_queen_consumer'), queen.grant_admin('regress_queen Ad"min, x');
 SELECT * FROM given ORDER BY grantee COLLATE "C", kind;

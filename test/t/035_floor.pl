@@ -84,6 +84,18 @@ $sql->("SELECT queen.drop_queue('gone')");
 cmp_ok($step->(), '>', 0, 'a ring of a queue that is gone is no matter');
 
 $keeper->quit;
+
+# ---- the keeper ----
+
+$sql->("SELECT queen.subscribe('kept', 'g')");
+$sql->($pop->('kept'));
+$sql->("SELECT queen.push('kept', '1', p) FROM unnest('{a,b}'::text[]) p");
+is($lose->('kept', 'a'), 't', 'a ring forgets one more');
+$sql->("ALTER SYSTEM SET queen.databases = 'postgres'");
+$node->reload;
+ok($node->poll_query_until('postgres', "SELECT sum(reseed_repairs) = 1 FROM queen.pg_stat_queen_hotlist WHERE queue = 'kept'"), 'and the keeper finds it, though nobody pops');
+is($sql->($pop->('kept')), 'a b', 'so it is delivered');
+
 $node->stop;
 check_log($node);
 done_testing();

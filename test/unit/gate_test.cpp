@@ -184,9 +184,13 @@ TEST(Gate, ACrowdLosesNoWake)
 			ASSERT_LE(gate.due, gate.waiting) << "seed " << seed;
 			ASSERT_LE(wakes, allowed) << "seed " << seed;
 			if (gate.woken == 0)
+			{
 				ASSERT_EQ(gate.due, 0u) << "nobody is on the way who would wake them, seed " << seed;
+			}
 			if (candidates > gate.due)
+			{
 				ASSERT_EQ(gate.waiting, gate.due) << "somebody sleeps beside a candidate, seed " << seed;
+			}
 		}
 	}
 }

@@ -464,6 +464,36 @@ TEST_F(HotlistCheckIn, EpochsAndTokensNeverComeAgain)
 	}
 }
 
+/* Its slot may be another ring's by now, which counts its tokens for itself. */
+TEST_F(HotlistCheckIn, ACheckOutOfAnotherRingInTheSameSlotIsNotMeant)
+{
+	const hot::RingKey another = {{1, 2, 30}, 4};
+	const hot::RingRef there = make_ring(another);
+	const hot::Taken before = out();
+	hot::Taken taken{};
+
+	check_in(before, sure(Verdict::empty));
+	ASSERT_TRUE(hot::mark_ring(pool, another, p, now, told.listener()));
+	ASSERT_EQ(hot::take(pool, there, 1, UINT64_MAX, now, other, &taken, told.listener()), 1U);
+	ASSERT_EQ(taken.token, before.token);
+	ASSERT_EQ(taken.slot, before.slot);
+	EXPECT_FALSE(check_in(before, sure(Verdict::empty)));
+	EXPECT_EQ(hot::inconsistency(pool), nullptr);
+	EXPECT_TRUE(hot::holds(pool, there, p));
+}
+
+TEST_F(HotlistCheckIn, ASlotThatIsNoneIsNotLookedAt)
+{
+	hot::Taken taken = out();
+
+	for (const std::uint32_t slot : {0U, taken.slot + 1, UINT32_MAX})
+	{
+		taken.slot = slot;
+		EXPECT_FALSE(check_in(taken, sure(Verdict::empty)));
+		EXPECT_EQ(place(), Place::out);
+	}
+}
+
 /* ---- how often somebody looks ---- */
 
 /* A partition with one message, as a claim sees it. */

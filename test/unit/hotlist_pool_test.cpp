@@ -311,6 +311,42 @@ TEST(HotlistPool, WhatDidNotFitCanBeCountedAnewAndIsOwedStill)
 	EXPECT_EQ(statistics_of(pool).refused_slots, 0U);
 }
 
+/* ---- the hash ---- */
+
+/* A full shard, where some of the buckets have more than they have room for. */
+TEST(HotlistPool, WhatIsInAFullShardIsFound)
+{
+	TestPool pool(mebi, {1, 100});
+	const hot::RingKey key = {{1, 2, 3}, 4};
+	const std::size_t slots = statistics_of(pool).slots;
+	hot::RingRef ring;
+	hot::Outcome empty;
+
+	empty.verdict = Verdict::empty;
+	empty.may_clear = true;
+	ASSERT_EQ(hot::ring_register(pool, key, 0, &ring), hot::Registered::created);
+	for (int round = 0; round < 3; round++)
+	{
+		std::vector<hot::Taken> taken(slots);
+		std::size_t n = 0;
+
+		for (std::size_t i = 0; i < slots; i++)
+			hot::mark_ring(pool, key, static_cast<std::int64_t>(i), 0, {});
+		EXPECT_EQ(statistics_of(pool).slots_used, slots);
+		EXPECT_EQ(statistics_of(pool).refused_slots, 0U);
+		ASSERT_EQ(hot::inconsistency(pool), nullptr);
+		while (const std::uint32_t some = hot::take(pool, ring, 64, UINT64_MAX, 0, me, taken.data() + n, {}))
+			n += some;
+		ASSERT_EQ(n, slots);
+		std::shuffle(taken.begin(), taken.end(), std::mt19937_64(static_cast<std::uint64_t>(round)));
+		for (std::size_t i = 0; i < slots; i++)
+			hot::check_in(pool, ring, taken[i], i % 3 == 0 ? outcome(Verdict::none) : empty, 0, {});
+		ASSERT_EQ(hot::inconsistency(pool), nullptr);
+		for (std::size_t i = 0; i < slots; i++)
+			ASSERT_EQ(hot::holds(pool, ring, taken[i].partition_id), i % 3 == 0);
+	}
+}
+
 /* ---- holds ---- */
 
 /* Locks that look, whenever one was released, at what was done under it. */

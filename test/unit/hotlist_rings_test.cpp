@@ -301,13 +301,15 @@ TEST_F(HotlistFewRings, TheOneThatWasServedLongestAgoIsGivenUp)
 	ASSERT_EQ(hot::ready_count(pool, rings[0]), 0U);
 	hot::Taken none{};
 	hot::take(pool, rings[0], 1, 1, now, me, &none, told.listener());
+	hot::ring_in_use(pool, rings[1], now);
 	ASSERT_EQ(enroll(group(next), &made), hot::Registered::created);
 	EXPECT_EQ(hot::owes(pool, made, now, 0), hot::Owes::walk);
 	EXPECT_EQ(all().evicted_rings, 1U);
 	EXPECT_EQ(all().rings_used, all().rings);
 	EXPECT_TRUE(hot::ring_is(pool, rings[0])) << "it was served just now";
-	EXPECT_FALSE(hot::ring_is(pool, rings[1]));
-	for (std::size_t i = 2; i < rings.size(); i++)
+	EXPECT_TRUE(hot::ring_is(pool, rings[1])) << "somebody waits at it";
+	EXPECT_FALSE(hot::ring_is(pool, rings[2]));
+	for (std::size_t i = 3; i < rings.size(); i++)
 		EXPECT_TRUE(hot::ring_is(pool, rings[i]));
 }
 

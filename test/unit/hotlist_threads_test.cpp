@@ -224,7 +224,7 @@ class HotlistThreads : public HotlistTest
 		std::atomic<int> pushing{2};
 		std::vector<std::thread> threads;
 		const auto start = [&](auto what) {
-			threads.emplace_back([&pushing, what, seed = static_cast<std::uint64_t>(round) * 10 + threads.size()] {
+			threads.emplace_back([what, seed = static_cast<std::uint64_t>(round) * 10 + threads.size()] {
 				std::mt19937_64 random(seed);
 
 				what(random, static_cast<std::uint32_t>(seed));

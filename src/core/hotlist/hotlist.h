@@ -121,6 +121,7 @@ struct Taken
 	std::uint64_t epoch; /* of the slot, when it was taken */
 	std::uint64_t token; /* of this check-out */
 	Micros ready_since;
+	std::uint32_t slot; /* of take: where check_in looks for it */
 };
 
 /* What is to become of a checked-out candidate. */
@@ -234,6 +235,9 @@ std::uint32_t candidates(const Hotlist &hotlist, RingRef ring, std::uint32_t mos
 /* Give a candidate back. Does nothing when the check-out is no longer that one. True: it is ready (again). */
 bool check_in(const Hotlist &hotlist, RingRef ring, const Taken &taken, const Outcome &outcome, Micros now,
 			  const Listener &listener) noexcept;
+
+/* Somebody waits at the ring: it is in use, though nobody takes anything. */
+void ring_in_use(const Hotlist &hotlist, RingRef ring, Micros now) noexcept;
 
 /* Candidates ready in the ring now, without a lock; a full fence comes before the read. */
 std::uint32_t ready_count(const Hotlist &hotlist, RingRef ring) noexcept;

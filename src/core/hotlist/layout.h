@@ -37,9 +37,10 @@ inline constexpr std::uint32_t directories = 16;
 inline constexpr int ring_index_bits = 20;
 inline constexpr std::uint32_t max_rings = 1U << ring_index_bits;
 
-/* A link in a chain of slots: the low bits are the slot, the high ones of its hash, so that most strangers are passed unseen. */
+/* A link to a slot: the low bits are the slot, the high ones of its hash, so that most strangers are passed unseen. */
 inline constexpr int tag_shift = 24;
 inline constexpr std::uint32_t max_slots = 1U << tag_shift;
+inline constexpr std::uint32_t slot_bits = max_slots - 1;
 
 enum class State : std::uint8_t
 {
@@ -68,10 +69,23 @@ struct alignas(line) Slot
 };
 static_assert(sizeof(Slot) == line);
 
-/* Apart from the slots, because chains and heap touch many of them for one slot that they want. */
+/*
+ * A place of the hash: one line, so that one look says which slot it is, or that there is none. There are so many that a full shard has
+ * slots_of_bucket in each, on average; what does not fit, a thirtieth then, is in a chain that begins at the last link.
+ */
+struct alignas(line) Bucket
+{
+	static constexpr std::uint32_t size = 15;
+
+	std::uint32_t links[size + 1]; /* 0: none */
+};
+static_assert(sizeof(Bucket) == line);
+inline constexpr std::uint32_t slots_of_bucket = 12;
+
+/* Apart from the slots, because the heap touches many of them for one slot that it wants. */
 struct SlotLinks
 {
-	std::uint32_t chain; /* of the hash: tag and slot */
+	std::uint32_t chain; /* of those that their bucket has no room for: tag and slot */
 	std::uint32_t node;	 /* parked: of the heap */
 };
 
@@ -164,7 +178,7 @@ struct Pool
 	/* offsets from the pool */
 	std::uint64_t locks, queue_heads, ring_heads, ring_places, lanes, first_shard;
 	/* from a shard */
-	std::uint64_t shard_size, heads, links, heap, slot_places;
+	std::uint64_t shard_size, buckets, links, heap, slot_places; /* buckets end where links begin */
 
 	alignas(line) Counter last_ring; /* number given */
 	Counter free_rings;				 /* a stack: a count that makes each change different, above index + 1 */
@@ -215,11 +229,12 @@ names_a_place(const Hotlist &hotlist, RingRef ring) noexcept
 struct Area
 {
 	Shard *shard;
-	std::uint32_t *heads;
+	Bucket *buckets;
 	SlotLinks *links;
 	HeapNode *heap; /* 1 is the top */
 	Slot *slots;
 	std::uint32_t slot_count;
+	std::uint32_t bucket_count;
 	std::uint32_t number;
 };
 
@@ -230,11 +245,12 @@ area_of(const Hotlist &hotlist, std::uint32_t shard) noexcept
 	const std::uint64_t base = pool->first_shard + shard * pool->shard_size;
 
 	return {at<Shard>(pool, base),
-			at<std::uint32_t>(pool, base + pool->heads),
+			at<Bucket>(pool, base + pool->buckets),
 			at<SlotLinks>(pool, base + pool->links),
 			at<HeapNode>(pool, base + pool->heap),
 			at<Slot>(pool, base + pool->slot_places),
 			pool->slots,
+			static_cast<std::uint32_t>((pool->links - pool->buckets) / sizeof(Bucket)),
 			shard};
 }
 

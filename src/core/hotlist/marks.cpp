@@ -105,6 +105,14 @@ struct Chunk
 void
 sort_by_shard(const Hotlist &hotlist, Chunk *chunk) noexcept
 {
+	if (chunk->marks.size() == 1)
+	{
+		chunk->hash[0] = partition_hash(chunk->marks[0].partition_id);
+		chunk->order[0] = 0;
+		chunk->shard[0] = static_cast<std::uint8_t>(shard_of(hotlist, chunk->hash[0]));
+		return;
+	}
+
 	std::uint8_t start[max_shards + 1] = {};
 	std::uint8_t shard[steps_per_hold] = {};
 
@@ -192,7 +200,7 @@ prefetch_chunk(const Hotlist &hotlist, std::uint32_t link, const Chunk &chunk) n
 		const std::uint8_t which = chunk.order[i];
 		const Area area = area_of(hotlist, chunk.shard[i]);
 
-		prefetch(area, slot_key(area, ring_id, chunk.marks[which].partition_id, chunk.hash[which]));
+		prefetch_bucket(area, slot_key(area, ring_id, chunk.marks[which].partition_id, chunk.hash[which]));
 	}
 }
 
@@ -282,6 +290,7 @@ open_slot(const Hotlist &hotlist, const RingKey &key, std::int64_t partition_id,
 	one->area = area_of(hotlist, shard_of(hotlist, hash));
 	one->lane = &lane_at(hotlist, ring.index, one->area.number);
 	one->key = slot_key(one->area, ring.id, partition_id, hash);
+	prefetch_bucket(one->area, one->key);
 	lock_shard(hotlist, one->area);
 	if (one->lane->ring_id != ring.id)
 	{

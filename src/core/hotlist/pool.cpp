@@ -13,7 +13,7 @@ namespace
 {
 
 /* Another one whenever the layout or its meaning changes. */
-constexpr std::uint64_t magic = 0x71686f746c697301;
+constexpr std::uint64_t magic = 0x71686f746c697302;
 
 /* Fewer would be no pool, only trouble. */
 constexpr std::uint32_t least_slots = 16;
@@ -71,17 +71,18 @@ divide(std::uint64_t size, const LockCalls *locks, const PoolOptions *options, P
 	if (pool->rings < least_rings || end >= size)
 		return false;
 
-	constexpr std::uint64_t bytes_of_slot = sizeof(std::uint32_t) + sizeof(SlotLinks) + sizeof(HeapNode) + sizeof(Slot);
+	constexpr std::uint64_t bytes_of_slots =
+		slots_of_bucket * (sizeof(SlotLinks) + sizeof(HeapNode) + sizeof(Slot)) + sizeof(Bucket);
 	const std::uint64_t shard = (size - end) / options->shards / line * line;
-	const std::uint64_t fixed = sizeof(Shard) + 4 * line; /* and what rounding up may take */
-	if (shard < fixed + least_slots * bytes_of_slot)
+	const std::uint64_t fixed = sizeof(Shard) + 5 * line; /* and what rounding up may take */
+	if (shard < fixed + least_slots * bytes_of_slots / slots_of_bucket)
 		return false;
-	const std::uint64_t slots = (shard - fixed) / bytes_of_slot;
+	const std::uint64_t slots = (shard - fixed) * slots_of_bucket / bytes_of_slots;
 
 	pool->slots = static_cast<std::uint32_t>(slots < max_slots ? slots : max_slots);
 	pool->shard_size = shard;
 	std::uint64_t inside = sizeof(Shard);
-	pool->heads = place(&inside, pool->slots * sizeof(std::uint32_t));
+	pool->buckets = place(&inside, (pool->slots + slots_of_bucket - 1) / slots_of_bucket * sizeof(Bucket));
 	pool->links = place(&inside, pool->slots * sizeof(SlotLinks));
 	/* The children of node i are 4i - 2 to 4i + 1: two nodes further on, they are one line. */
 	pool->heap = place(&inside, (pool->slots + std::uint64_t{2}) * sizeof(HeapNode)) + 2 * sizeof(HeapNode);
@@ -141,7 +142,7 @@ lay_out(void *memory, std::size_t size, const LockCalls *locks, const PoolOption
 		area.shard->earliest.store(never, memory_order_relaxed);
 		area.shard->high = 1;
 		area.shard->hand = 1;
-		std::memset(area.heads, 0, pool->slots * sizeof(std::uint32_t));
+		std::memset(area.buckets, 0, area.bucket_count * sizeof(Bucket));
 	}
 	return true;
 }

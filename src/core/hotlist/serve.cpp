@@ -28,12 +28,28 @@ take_from(const Area &area, Lane &lane, std::uint32_t most, std::uint64_t *want,
 		/* only this check-out can say so (errata 3.6) */
 		slot.drained = false;
 		slot.again = false;
-		out[got++] = {slot.partition_id, slot.epoch, slot.token, slot.ready_since};
+		out[got++] = {slot.partition_id, slot.epoch, slot.token, slot.ready_since, index};
 		*want -= messages < *want ? messages : *want;
 	}
+	/* whoever comes next, in this shard's turn, finds it in the cache */
+	prefetch_slot(area, lane.head);
 	bump(lane.checked_out, got);
 	bump(lane.takes, std::uint64_t{got});
 	return got;
+}
+
+/*
+ * Is what was taken still checked out so? The slot may be another's by now, and another check-out of it may be under way with the same
+ * epoch: the token tells, which is never given again in a lane.
+ */
+bool
+is_out(const Area &area, const Lane &lane, RingRef ring, const Taken &taken) noexcept
+{
+	if (lane.ring_id != ring.id || taken.slot == 0 || taken.slot >= area.shard->high)
+		return false;
+
+	const Slot &slot = area.slots[taken.slot];
+	return slot.state == State::checked_out && slot.ring_id == ring.id && slot.token == taken.token;
 }
 
 /* A candidate that is given back, with what its ring says. */
@@ -211,7 +227,7 @@ candidates(const Hotlist &hotlist, RingRef ring, std::uint32_t most, Taken *out)
 		lock_shard_shared(hotlist, area);
 		for (std::uint32_t i = lane.ring_id == ring.id ? lane.head : 0; i != 0 && got < most && steps < steps_per_hold;
 			 i = area.slots[i].next, steps++)
-			out[got++] = {area.slots[i].partition_id, area.slots[i].epoch, 0, area.slots[i].ready_since};
+			out[got++] = {area.slots[i].partition_id, area.slots[i].epoch, 0, area.slots[i].ready_since, 0};
 		unlock_shard(hotlist, area);
 	}
 	return got;
@@ -221,8 +237,8 @@ bool
 check_in(const Hotlist &hotlist, RingRef reference, const Taken &taken, const Outcome &outcome, Micros now,
 		 const Listener &listener) noexcept
 {
-	const std::uint64_t hash = partition_hash(taken.partition_id);
-	const Area area = area_of(hotlist, shard_of(hotlist, hash));
+	const Area area = area_of(hotlist, shard_of(hotlist, partition_hash(taken.partition_id)));
+	const std::uint32_t index = taken.slot;
 	News news(listener);
 	bool is_ready = false;
 
@@ -232,10 +248,7 @@ check_in(const Hotlist &hotlist, RingRef reference, const Taken &taken, const Ou
 	Ring &ring = ring_at(hotlist, reference.index);
 	Lane &lane = lane_at(hotlist, reference.index, area.number);
 	lock_shard(hotlist, area);
-	const std::uint32_t index =
-		lane.ring_id == reference.id ? slot_find(area, slot_key(area, reference.id, taken.partition_id, hash)) : 0;
-	/* another check-out may be under way by now, with the same epoch: the token tells */
-	if (index != 0 && area.slots[index].state == State::checked_out && area.slots[index].token == taken.token)
+	if (is_out(area, lane, reference, taken))
 	{
 		const Return given = {ring,
 							  lane,
@@ -254,6 +267,13 @@ check_in(const Hotlist &hotlist, RingRef reference, const Taken &taken, const Ou
 	unlock_shard(hotlist, area);
 	news_tell(hotlist, &news);
 	return is_ready;
+}
+
+void
+ring_in_use(const Hotlist &hotlist, RingRef reference, Micros now) noexcept
+{
+	if (Ring *ring = ring_of(hotlist, reference); ring != nullptr)
+		served(*ring, now);
 }
 
 std::uint32_t

@@ -3,13 +3,13 @@
  */
 #include "core/hotlist/slots.h"
 
+#include <bit>
+
 namespace queen::core::hotlist
 {
 
 namespace
 {
-
-constexpr std::uint32_t slot_bits = max_slots - 1;
 
 /* Does it belong to a ring that is gone? */
 bool
@@ -46,22 +46,54 @@ slot_get(const Hotlist &hotlist, const Area &area, int *steps) noexcept
 	return shard.high < area.slot_count ? shard.high++ : 0;
 }
 
+bool
+is_slot_of(const Area &area, std::uint32_t slot, const SlotKey &key) noexcept
+{
+	return area.slots[slot].ring_id == key.ring_id && area.slots[slot].partition_id == key.partition_id;
+}
+
+void
+hash_add(const Area &area, const SlotKey &key, std::uint32_t slot) noexcept
+{
+	Bucket &bucket = area.buckets[key.bucket];
+	const std::uint32_t room = links_with(bucket, 0);
+	std::uint32_t &link = bucket.links[room != 0 ? static_cast<std::uint32_t>(std::countr_zero(room)) : Bucket::size];
+
+	area.links[slot].chain = link;
+	link = key.tag | slot;
+}
+
+void
+hash_remove(const Area &area, const SlotKey &key, std::uint32_t slot) noexcept
+{
+	Bucket &bucket = area.buckets[key.bucket];
+	std::uint32_t *link = bucket.links;
+
+	/* once past the bucket's own, along the chain */
+	while (link < bucket.links + Bucket::size && (*link & slot_bits) != slot)
+		link++;
+	while ((*link & slot_bits) != slot)
+		link = &area.links[*link & slot_bits].chain;
+	*link = area.links[slot].chain;
+}
+
 } // namespace
 
 std::uint32_t
 slot_find(const Area &area, const SlotKey &key) noexcept
 {
-	std::uint32_t link = area.heads[key.head];
+	const Bucket &bucket = area.buckets[key.bucket];
 
-	while (link != 0)
+	for (std::uint32_t left = links_with(bucket, key.tag); left != 0; left &= left - 1)
 	{
-		const std::uint32_t slot = link & slot_bits;
+		const std::uint32_t slot = bucket.links[std::countr_zero(left)] & slot_bits;
 
-		if ((link & ~slot_bits) == key.tag && area.slots[slot].ring_id == key.ring_id &&
-			area.slots[slot].partition_id == key.partition_id)
+		if (is_slot_of(area, slot, key))
 			return slot;
-		link = area.links[slot].chain;
 	}
+	for (std::uint32_t link = bucket.links[Bucket::size]; link != 0; link = area.links[link & slot_bits].chain)
+		if ((link & ~slot_bits) == key.tag && is_slot_of(area, link & slot_bits, key))
+			return link & slot_bits;
 	return 0;
 }
 
@@ -87,8 +119,7 @@ slot_make(const Hotlist &hotlist, const Area &area, Lane &lane, const SlotKey &k
 	slot.under_lease = false;
 	slot.behind_push = false;
 	slot.again = false;
-	area.links[index] = {area.heads[key.head], 0};
-	area.heads[key.head] = key.tag | index;
+	hash_add(area, key, index);
 	bump(area.shard->used, 1U);
 	return index;
 }
@@ -98,11 +129,8 @@ slot_free(const Area &area, std::uint32_t slot) noexcept
 {
 	Slot &freed = area.slots[slot];
 	const SlotKey key = slot_key(area, freed.ring_id, freed.partition_id, partition_hash(freed.partition_id));
-	std::uint32_t *link = &area.heads[key.head];
 
-	while ((*link & slot_bits) != slot)
-		link = &area.links[*link & slot_bits].chain;
-	*link = area.links[slot].chain;
+	hash_remove(area, key, slot);
 
 	freed.ring_id = 0;
 	freed.state = State::free;

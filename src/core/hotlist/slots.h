@@ -18,8 +18,8 @@ struct SlotKey
 {
 	std::uint64_t ring_id;
 	std::int64_t partition_id;
-	std::uint32_t head;
-	std::uint32_t tag; /* in its place in a link */
+	std::uint32_t bucket;
+	std::uint32_t tag; /* in its place in a link; never 0, so that a link to nothing has none */
 };
 
 inline SlotKey
@@ -27,26 +27,54 @@ slot_key(const Area &area, std::uint64_t ring_id, std::int64_t partition_id, std
 {
 	const std::uint64_t both = (hash ^ ring_id * 0xd1342543de82ef95) * 0x9e3779b97f4a7c15;
 
-	return {ring_id, partition_id, scale(both, area.slot_count), static_cast<std::uint32_t>(both >> 8) << tag_shift};
+	const std::uint32_t tag = static_cast<std::uint32_t>(both >> 8) << tag_shift;
+
+	return {ring_id, partition_id, scale(both, area.bucket_count), tag != 0 ? tag : max_slots};
 }
 
-/* May be called without the lock. */
+/* Have lines on their way: a key's bucket, which may be done without the lock, and a slot. */
 inline void
-prefetch(const Area &area, const SlotKey &key) noexcept
+prefetch_bucket(const Area &area, const SlotKey &key) noexcept
 {
-	__builtin_prefetch(area.heads + key.head);
+	__builtin_prefetch(area.buckets + key.bucket, 1);
+}
+
+inline void
+prefetch_slot(const Area &area, std::uint32_t slot) noexcept
+{
+	__builtin_prefetch(area.slots + slot, 1);
+}
+
+/*
+ * A bit for each link of a bucket, but the chain's, that has the tag; 0: is none. Four at a time and without a branch: a guess would be made
+ * while the line is under way, and a wrong one throws away what was fetched ahead.
+ */
+inline std::uint32_t
+links_with(const Bucket &bucket, std::uint32_t tag) noexcept
+{
+	using Four [[gnu::vector_size(16)]] = std::uint32_t;
+	Four found = {};
+
+	for (std::uint32_t i = 0; i <= Bucket::size; i += 4)
+	{
+		Four links;
+
+		__builtin_memcpy(&links, bucket.links + i, sizeof(links));
+		found |= ((links & ~slot_bits) == tag) & (Four{1, 2, 4, 8} << i);
+	}
+	return (found[0] | found[1] | found[2] | found[3]) & ((1U << Bucket::size) - 1);
 }
 
 /* The slot of a key; 0: none. */
 std::uint32_t slot_find(const Area &area, const SlotKey &key) noexcept;
 
 /*
- * A new slot in its chain, in no state yet, with the lane's next epoch; 0: the shard is full. Looks at no more than
+ * A new slot in its bucket, in no state yet, with the lane's next epoch; 0: the shard is full. Looks at no more than
  * steps_to_reclaim slots for one to take back, and adds what it looked at to steps.
  */
 std::uint32_t slot_make(const Hotlist &hotlist, const Area &area, Lane &lane, const SlotKey &key, int *steps) noexcept;
 
-/* Out of its chain, and free. It is in no list and no heap. */
+/* Out of its bucket, and free. It is in no list and no heap. */
 void slot_free(const Area &area, std::uint32_t slot) noexcept;
 
 /* Take back what belongs to forgotten rings: looks at steps_to_reclaim slots at most. False: there is nothing left. */

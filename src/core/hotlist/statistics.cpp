@@ -160,27 +160,27 @@ check_heap(const Area &area) noexcept
 	return nullptr;
 }
 
-/* The slots in chains: all that are not free, each once. */
+/* The slots in the hash: all that are not free, each once. */
 const char *
-check_chains(const Area &area) noexcept
+check_hash(const Area &area) noexcept
 {
 	std::uint32_t used = 0;
 
-	for (std::uint32_t head = 0; head < area.slot_count; head++)
-		for (std::uint32_t link = area.heads[head]; link != 0;)
+	for (std::uint32_t i = 0; i < area.bucket_count * (Bucket::size + 1); i++)
+		for (std::uint32_t link = area.buckets[i / (Bucket::size + 1)].links[i % (Bucket::size + 1)]; link != 0;)
 		{
-			const std::uint32_t index = link & (max_slots - 1);
+			const std::uint32_t index = link & slot_bits;
 			const Slot &slot = area.slots[index];
 			const SlotKey key = slot_key(area, slot.ring_id, slot.partition_id, partition_hash(slot.partition_id));
 
 			if (index >= area.shard->high || slot.state == State::free || ++used > area.slot_count)
-				return "a chain has a slot that is free";
-			if (key.head != head || slot_find(area, key) != index)
-				return "a slot is in another's chain, or a partition has two";
+				return "a bucket has a slot that is free";
+			if (key.bucket != i / (Bucket::size + 1) || key.tag != (link & ~slot_bits) || slot_find(area, key) != index)
+				return "a slot is in another's bucket, or a partition has two";
 			link = area.links[index].chain;
 		}
 	if (used != area.shard->used.load(memory_order_relaxed))
-		return "a shard's slots in use are not those in its chains";
+		return "a shard's slots in use are not those in its hash";
 	return nullptr;
 }
 
@@ -233,7 +233,7 @@ check_shard(const Hotlist &hotlist, const Area &area) noexcept
 	Tally slots{};
 
 	if (wrong == nullptr)
-		wrong = check_chains(area);
+		wrong = check_hash(area);
 	if (wrong == nullptr)
 		wrong = check_free(area);
 	for (std::uint32_t i = 0; i < places && wrong == nullptr; i++)

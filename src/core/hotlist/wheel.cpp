@@ -41,22 +41,40 @@ sift_up(const Area &area, std::uint32_t node, const HeapNode &value) noexcept
 	set(area, node, value);
 }
 
+/* Which of two nodes is due first. */
+inline std::uint32_t
+sooner(const Area &area, std::uint32_t a, std::uint32_t b) noexcept
+{
+	return a + (b - a) * static_cast<std::uint32_t>(area.heap[b].deadline < area.heap[a].deadline);
+}
+
+/* The child that is due first of a node that has some. */
+inline std::uint32_t
+soonest_child(const Area &area, std::uint32_t first, std::uint32_t size) noexcept
+{
+	std::uint32_t least = first;
+
+	/* most nodes have four, and which is least cannot be guessed: no branch */
+	if (first + 3 <= size)
+		return sooner(area, sooner(area, first, first + 1), sooner(area, first + 2, first + 3));
+	for (std::uint32_t child = first + 1; child <= size; child++)
+		least = sooner(area, least, child);
+	return least;
+}
+
 /* Or below. */
 void
 sift_down(const Area &area, std::uint32_t node, const HeapNode &value) noexcept
 {
 	const std::uint32_t size = area.shard->heap_size;
 
-	for (;;)
+	for (std::uint32_t first = first_child_of(node); first <= size; first = first_child_of(node))
 	{
-		const std::uint32_t first = first_child_of(node);
-		std::uint32_t least = first;
+		/* whichever child it is, its own are needed next; behind the end are the slots, so that does no harm */
+		for (std::uint32_t child = first; child < first + 4; child++)
+			__builtin_prefetch(area.heap + first_child_of(child), 1);
 
-		if (first > size)
-			break;
-		for (std::uint32_t child = first + 1; child < first + 4 && child <= size; child++)
-			if (area.heap[child].deadline < area.heap[least].deadline)
-				least = child;
+		const std::uint32_t least = soonest_child(area, first, size);
 		if (area.heap[least].deadline >= value.deadline)
 			break;
 		set(area, node, area.heap[least]);
@@ -114,6 +132,9 @@ drain_shard(const Hotlist &hotlist, const Area &area, std::uint32_t most, Micros
 		const std::uint64_t ring_id = area.slots[slot].ring_id;
 		Lane &lane = lane_at(hotlist, ring_index(ring_id), area.number);
 
+		/* one of the top's children is next */
+		for (std::uint32_t child = 2; child <= 5 && child <= area.shard->heap_size; child++)
+			prefetch_slot(area, area.heap[child].slot);
 		steps++;
 		if (lane.ring_id != ring_id)
 		{
