@@ -8,14 +8,14 @@
 queen_cxxflags = -std=gnu++20 -fno-exceptions -fno-rtti -fvisibility=hidden -fvisibility-inlines-hidden \
 	$(queen_warnings) $(if $(filter-out 0,$(WERROR)),-Werror)
 
-# -Wno-register: the server's headers say "register". Callbacks and PG_FUNCTION_ARGS have unused parameters by nature.
+# -Wno-register, -Wno-deprecated-volatile: the server's headers say "register", and its macros count in volatile variables. Callbacks and PG_FUNCTION_ARGS have unused parameters by nature.
 queen_warnings = -Wall -Wextra -Wshadow -Wvla -Wundef -Wmissing-declarations -Wnon-virtual-dtor -Woverloaded-virtual \
 	-Wimplicit-fallthrough -Wno-register -Wno-unused-parameter -Wno-missing-field-initializers \
 	$(if $(queen_cxx_is_clang),$(queen_warnings_clang),-Wlogical-op -Wduplicated-cond)
 
 # PGXS passes the options of the compiler that built the server; clang is told to ignore those that only gcc knows.
 # No constructor may run at dlopen: that is the postmaster, before anything is set up.
-queen_warnings_clang = -Wno-unknown-warning-option -Wno-unused-command-line-argument -Wno-cast-function-type-strict \
+queen_warnings_clang = -Wno-unknown-warning-option -Wno-unused-command-line-argument -Wno-cast-function-type-strict -Wno-deprecated-volatile \
 	-Wglobal-constructors -Wexit-time-destructors
 
 # asked once, and not before PGXS has said what CXX is

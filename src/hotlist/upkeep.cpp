@@ -86,9 +86,15 @@ hotlist_upkeep()
 }
 
 hot::Micros
+hotlist_floor()
+{
+	return (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
+}
+
+hot::Micros
 hotlist_serving_floor()
 {
-	return keeper_attends() ? 0 : (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
+	return keeper_attends() ? 0 : hotlist_floor();
 }
 
 } // namespace queen

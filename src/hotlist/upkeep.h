@@ -15,8 +15,11 @@ namespace queen
  */
 core::hotlist::Micros hotlist_upkeep();
 
+/* queen.hotlist_reseed_interval; 0: there is no floor. */
+core::hotlist::Micros hotlist_floor();
+
 /*
- * After how long without a walk whoever serves, or waits, has to walk for a ring: queen.hotlist_reseed_interval; 0, never, where a keeper
+ * After how long without a walk whoever serves, or waits, has to walk for a ring: hotlist_floor(); 0, never, where a keeper
  * does that.
  */
 core::hotlist::Micros hotlist_serving_floor();

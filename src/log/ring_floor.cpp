@@ -5,6 +5,7 @@
  */
 #include "log/ring_floor.h"
 
+#include "hotlist/upkeep.h"
 #include "log/groups.h"
 #include "log/queues.h"
 #include "log/ring_walk.h"
@@ -75,7 +76,7 @@ walk_for(const ServedRing *served)
 int64
 ring_floor_step()
 {
-	const hot::Micros interval = (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
+	const hot::Micros interval = hotlist_floor();
 	const hot::Micros began = hotlist_there() ? hotlist_now() : 0;
 	ServedRing first = {};
 	hot::Micros due;

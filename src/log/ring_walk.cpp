@@ -9,11 +9,11 @@
  */
 #include "log/ring_walk.h"
 
+#include "hotlist/upkeep.h"
 #include "log/append.h"
 #include "log/cursors.h"
 #include "log/log_reader.h"
 #include "log/partitions.h"
-#include "server/settings.h"
 
 namespace queen
 {
@@ -237,7 +237,7 @@ void
 add_other_rings(Walk *walk, const QueueRow *queue, int64 own_group)
 {
 	Snapshot snapshot = register_latest_snapshot();
-	const hot::Micros interval = (hot::Micros) setting_hotlist_reseed_interval * USECS_PER_SEC;
+	const hot::Micros interval = hotlist_floor();
 	int count;
 	const GroupRow *groups = group_list(queue->queue_id, snapshot, &count);
 

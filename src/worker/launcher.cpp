@@ -363,16 +363,6 @@ constexpr Task tasks[] = {
 
 } // namespace
 
-extern "C"
-{
-static void
-queen_launcher_exit(int code, Datum arg)
-{
-	(void) arg;
-	registry_leave(code != 0);
-}
-}
-
 void
 launcher_init()
 {
@@ -400,7 +390,6 @@ queen_launcher_main(Datum arg)
 	(void) arg;
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
-	on_shmem_exit(queen_launcher_exit, (Datum) 0);
 	registry_claim_launcher();
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);

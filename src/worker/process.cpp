@@ -35,17 +35,6 @@ has_extension()
 
 } // namespace
 
-extern "C"
-{
-/* Behind the removal from the ProcArray, because it was registered before the process connected. */
-static void
-queen_worker_exit(int code, Datum arg)
-{
-	(void) arg;
-	registry_leave(code != 0);
-}
-}
-
 void
 worker_main(WorkerKind kind, std::span<const Task> tasks, void (*begin)())
 {
@@ -55,7 +44,6 @@ worker_main(WorkerKind kind, std::span<const Task> tasks, void (*begin)())
 	memcpy(&launch, MyBgworkerEntry->bgw_extra, sizeof(launch));
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
-	on_shmem_exit(queen_worker_exit, (Datum) 0);
 	/* given up as one that never came, or the server has no registry as it was when it was registered */
 	if (!registry_there() || !registry_claim(&launch))
 		proc_exit(0);

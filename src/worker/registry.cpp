@@ -316,39 +316,12 @@ registry_take_pokes(Oid *databases, bool *all)
 
 /* ---- whoever runs a loop ---- */
 
-bool
-registry_claim(const Launch *launch)
+namespace
 {
-	RegistryEntry *entry = &registry->entries[launch->place];
-	ProcessRecord *process = &entry->processes[(int) launch->kind];
-	bool claimed;
 
-	lock(LW_EXCLUSIVE);
-	claimed = entry->database == launch->database && process->launch == launch->number &&
-			  process->state == WorkerState::starting && process->pid == 0;
-	if (claimed)
-	{
-		come(process);
-		my_entry = entry;
-	}
-	unlock();
-	return claimed;
-}
-
+/* The process goes. failed: it did not mean to. */
 void
-registry_claim_launcher()
-{
-	ProcessRecord *process = &registry->launcher;
-
-	lock(LW_EXCLUSIVE);
-	come(process);
-	process->launch = ++registry->launches;
-	enter(process, WorkerState::running);
-	unlock();
-}
-
-void
-registry_leave(bool failed)
+leave(bool failed)
 {
 	ProcessRecord *process = mine;
 
@@ -372,6 +345,51 @@ registry_leave(bool failed)
 	}
 	unlock();
 	ConditionVariableBroadcast(&registry->gone);
+}
+
+} // namespace
+
+extern "C"
+{
+static void
+queen_process_exit(int code, Datum arg)
+{
+	(void) arg;
+	leave(code != 0);
+}
+}
+
+bool
+registry_claim(const Launch *launch)
+{
+	RegistryEntry *entry = &registry->entries[launch->place];
+	ProcessRecord *process = &entry->processes[(int) launch->kind];
+	bool claimed;
+
+	on_shmem_exit(queen_process_exit, (Datum) 0);
+	lock(LW_EXCLUSIVE);
+	claimed = entry->database == launch->database && process->launch == launch->number &&
+			  process->state == WorkerState::starting && process->pid == 0;
+	if (claimed)
+	{
+		come(process);
+		my_entry = entry;
+	}
+	unlock();
+	return claimed;
+}
+
+void
+registry_claim_launcher()
+{
+	ProcessRecord *process = &registry->launcher;
+
+	on_shmem_exit(queen_process_exit, (Datum) 0);
+	lock(LW_EXCLUSIVE);
+	come(process);
+	process->launch = ++registry->launches;
+	enter(process, WorkerState::running);
+	unlock();
 }
 
 void

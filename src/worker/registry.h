@@ -115,11 +115,12 @@ int registry_take_pokes(Oid *databases, bool *all);
 
 /* ---- whoever runs a loop ---- */
 
-/* Take the place that the launcher made; false when it is not this process's (any more). Undone by registry_leave. */
+/*
+ * Take the place that the launcher made; false when it is not this process's (any more). Undone when the process exits, whatever for; call it
+ * before the process connects, so that it is gone from the ProcArray by then.
+ */
 bool registry_claim(const Launch *launch);
 void registry_claim_launcher();
-/* The process goes. failed: it did not mean to. Nothing without a claim; LWLocks must work still. */
-void registry_leave(bool failed);
 void registry_set_state(WorkerState state);
 /* Looked for behind that many calls to look, it was not there. Nothing when there was another since. */
 void registry_say_no_extension(uint64 looks);
