@@ -105,6 +105,7 @@ SQL_FILES = sql/00_header.sql \
 	sql/35_groups.sql \
 	sql/40_push.sql \
 	sql/45_timers.sql \
+	sql/47_workqueue.sql \
 	sql/50_pop.sql \
 	sql/55_wait.sql \
 	sql/60_ack.sql \

@@ -9,8 +9,10 @@ CREATE SEQUENCE queen.partition_ids AS bigint MAXVALUE 68719476735;
 CREATE SEQUENCE queen.group_ids AS bigint MAXVALUE 67108863;
 CREATE SEQUENCE queen.dead_ids AS bigint;
 CREATE SEQUENCE queen.dropped_ids AS bigint;
+-- a value is the first of 65536 orders, which a call gives to its messages
+CREATE SEQUENCE queen.message_orders AS bigint INCREMENT BY 65536;
 
--- One row a queue. Its partitions belong to log_id, which a purge replaces. Options that are null have their default
+-- One row a queue. Its partitions, or messages, belong to log_id, which a purge replaces. Options that are null have their default
 -- (src/log/queues.h), -1 is off; durations are microseconds.
 CREATE TABLE queen.queues (
 	queue_id        bigint      NOT NULL PRIMARY KEY,
@@ -32,8 +34,12 @@ CREATE TABLE queen.queues (
 	group_expiry    bigint,
 	dead_retention  bigint,
 	notify          boolean,
+	visibility_timeout bigint,
+	max_delivery_attempts integer,
+	message_ttl     bigint,
 	paused          boolean     NOT NULL,
-	CONSTRAINT queues_tenant_name_key UNIQUE (tenant, name)
+	CONSTRAINT queues_tenant_name_key UNIQUE (tenant, name),
+	CONSTRAINT queues_log_id_key UNIQUE (log_id)
 );
 
 -- A partition's static part: never updated after its birth.
@@ -170,9 +176,10 @@ CREATE TABLE queen.dead_letters (
 	error           text        COLLATE "C",
 	enqueued_at     timestamptz NOT NULL,
 	dead_at         timestamptz NOT NULL,
-	timer_key       text        COLLATE "C" -- of a timer that could not be pushed: queue_id is 0 where there was no queue
+	timer_key       text        COLLATE "C", -- of a timer that could not be pushed: queue_id is 0 where there was no queue
+	priority        smallint                -- of a work queue, or of a timer that goes to one; see messages
 );
-COMMENT ON TABLE queen.dead_letters IS 'Messages that were given up, of all tenants: after max_deliveries deliveries, or by nack with dead. attempts counts their deliveries to the group, error is what the last nack said, enqueued_at is when they were pushed; message is null for one that was pushed as bytes (payload). A row may be deleted when it is done with.';
+COMMENT ON TABLE queen.dead_letters IS 'Messages that were given up, of all tenants: after max_deliveries or max_delivery_attempts deliveries, or by nack with dead. attempts counts their deliveries (to the group), error is what the last nack or reject said, enqueued_at is when they were pushed; message is null for one that was pushed as bytes (payload); priority is 3 (high), 2 or 1 (low) for those of work queues. A row may be deleted when it is done with.';
 CREATE INDEX dead_letters_queue_id_dead_id_idx ON queen.dead_letters (queue_id, dead_id);
 CREATE INDEX dead_letters_message_id_idx ON queen.dead_letters (message_id);
 
@@ -194,6 +201,8 @@ CREATE TABLE queen.log_timers (
 	last_error      text        COLLATE "C",
 	created_at      timestamptz NOT NULL,
 	updated_at      timestamptz NOT NULL,
+	priority        smallint,               -- it goes to a work queue …
+	ttl             bigint,                 -- … and lives that long there, microseconds; null: as the queue says
 	PRIMARY KEY (tenant, queue, timer_key)
 );
 -- what is due, oldest first; and each queue's, so that one that has many does not keep the others. The id makes each entry a place to go on
@@ -231,6 +240,46 @@ ALTER TABLE queen.log_timer_rules SET (
 	autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
 );
 
+-- Messages of work queues. Written by src/workqueue/message_rows.cpp alone; what a row's state means is in src/workqueue/README.md. The checks
+-- are for what SQL writes: direct table access is not checked by the server, queen.verify() looks.
+CREATE TABLE queen.messages (
+	message_id      uuid        NOT NULL PRIMARY KEY,
+	log_id          bigint      NOT NULL,   -- the queue's
+	enqueue_order   bigint      NOT NULL,   -- first in, first out
+	enqueued_at     timestamptz NOT NULL,
+	expires_at      timestamptz NOT NULL,
+	visible_at      timestamptz,            -- an in-flight one can be taken again from then on
+	delivered_at    timestamptz,            -- last
+	receipt         uuid,                   -- of the last delivery, null when that was rejected
+	priority        smallint    NOT NULL,
+	shard           smallint    NOT NULL,   -- drawn once a transaction and queue
+	delivery_attempts smallint  NOT NULL,
+	state           text        NOT NULL COLLATE "C",
+	message         jsonb,
+	payload         bytea,
+	headers         jsonb,
+	last_error      text        COLLATE "C",
+	CONSTRAINT messages_priority_check CHECK (priority BETWEEN 1 AND 3),
+	CONSTRAINT messages_shard_check CHECK (shard BETWEEN 0 AND 31),
+	CONSTRAINT messages_content_check CHECK (num_nonnulls(message, payload) = 1 AND jsonb_typeof(headers) = 'object'),
+	CONSTRAINT messages_expires_at_check CHECK (expires_at > enqueued_at),
+	CONSTRAINT messages_state_check CHECK (
+		CASE state
+			WHEN 'READY' THEN delivery_attempts = 0 AND num_nonnulls(visible_at, delivered_at, receipt, last_error) = 0
+			WHEN 'IN_FLIGHT' THEN delivery_attempts > 0 AND num_nulls(visible_at, delivered_at) = 0 AND visible_at >= delivered_at
+			ELSE false
+		END)
+);
+-- what can be taken, each state in its own order: a lease touches no entry of what was never delivered, and the reverse
+CREATE INDEX messages_ready_idx ON queen.messages (log_id, priority, enqueue_order) WHERE state = 'READY';
+CREATE INDEX messages_in_flight_idx ON queen.messages (log_id, priority, visible_at) WHERE state = 'IN_FLIGHT';
+CREATE INDEX messages_expires_at_idx ON queen.messages (expires_at);
+ALTER TABLE queen.messages SET (
+	vacuum_truncate = off, toast.vacuum_truncate = off,
+	autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0,
+	toast.autovacuum_vacuum_cost_delay = 0
+);
+
 -- A dump carries all of it: a restored queue goes on where it stood.
 SELECT pg_catalog.pg_extension_config_dump('queen.queues', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_partitions', '');
@@ -245,8 +294,10 @@ SELECT pg_catalog.pg_extension_config_dump('queen.log_cursors', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.dead_letters', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_timers', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_timer_rules', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.messages', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.queue_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.partition_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.group_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.dead_ids', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.dropped_ids', '');
+SELECT pg_catalog.pg_extension_config_dump('queen.message_orders', '');

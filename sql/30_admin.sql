@@ -3,7 +3,7 @@
 CREATE FUNCTION queen.create_queue(queue text, kind text DEFAULT 'log', options jsonb DEFAULT '{}')
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_create_queue';
 COMMENT ON FUNCTION queen.create_queue(text, text, jsonb) IS
-'Create a queue of the given kind, or merge the options into those of the one that is there (idempotent). kind: only log (0A000). Waits up to queen.flush_timeout for a transaction that creates the same queue (QN002).';
+'Create a queue of the given kind, or merge the options into those of the one that is there (idempotent). kind: log (partitions, offsets, consumer groups, replay) or work (a row a message, priorities, time to live, receipts); another kind than that of the one that is there is an error (42809). Waits up to queen.flush_timeout for a transaction that creates the same queue (QN002).';
 
 CREATE FUNCTION queen.configure(queue text, options jsonb)
 RETURNS jsonb LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_configure';
@@ -21,7 +21,13 @@ COMMENT ON FUNCTION queen.configure(text, jsonb) IS
 - completed_retention: the same for messages that every group has completed; "off", or 0 to 10 years
 - group_expiry: a group that has not popped for that long keeps no message from being deleted; "off", or 0 to 10 years
 - dead_retention: queen.maintain() deletes dead letters older than that; "off", or 0 to 10 years
-- notify: NOTIFY on queen.notify_channel(queue) when there may be work, from a background process; true or false';
+- notify: NOTIFY on queen.notify_channel(queue) when there may be work, from a background process; true or false
+Options of a work queue:
+- visibility_timeout: how long a delivered message is hidden where the dequeue does not say; 1 s to 6 h
+- max_delivery_attempts: of a message, before it goes to the dead letters; 1 to 100
+- message_ttl: how long a message lives where the enqueue does not say; 1 s to 30 days
+- retry_delay: when a rejected message comes again; "exponential" (1, 2, 4 … 60 s), or 0 to 12 h
+- dead_retention: as for a log queue';
 
 CREATE FUNCTION queen.list_queues(
 	OUT queue text, OUT kind text, OUT partitions bigint, OUT options jsonb, OUT created_at timestamptz)

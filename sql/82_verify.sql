@@ -157,6 +157,32 @@ problems (item, object, problem, mend, first_id, second_id) AS (
 		AND NOT (d.queue_id = 0 AND d.timer_key IS NOT NULL)
 	GROUP BY d.queue_id, d.queue, d.tenant
 	UNION ALL
+	-- messages of work queues
+	SELECT 'messages', format('log %s', m.log_id), format('is no work queue''s, and has %s messages', count(*)), NULL, NULL, NULL
+	FROM queen.messages m
+	WHERE NOT EXISTS (SELECT FROM queen.queues q WHERE q.log_id = m.log_id AND q.kind = 'work')
+		AND NOT EXISTS (SELECT FROM queen.log_dropped f WHERE f.log_id = m.log_id)
+	GROUP BY m.log_id
+	UNION ALL
+	SELECT 'message', format('message %s', m.message_id),
+		CASE
+			WHEN num_nonnulls(m.message, m.payload) <> 1 OR jsonb_typeof(m.headers) <> 'object' THEN 'has not one message, or headers that are no object'
+			WHEN m.priority NOT BETWEEN 1 AND 3 OR m.shard NOT BETWEEN 0 AND 31 THEN format('has priority %s and shard %s', m.priority, m.shard)
+			WHEN m.expires_at <= m.enqueued_at THEN format('is of %s and expires at %s', m.enqueued_at, m.expires_at)
+			ELSE format('is %s after %s deliveries, the last at %s, and seen at %s', m.state, m.delivery_attempts, m.delivered_at, m.visible_at)
+		END, NULL, NULL, NULL
+	FROM queen.messages m
+	WHERE num_nonnulls(m.message, m.payload) <> 1 OR jsonb_typeof(m.headers) <> 'object'
+		OR m.priority NOT BETWEEN 1 AND 3 OR m.shard NOT BETWEEN 0 AND 31 OR m.expires_at <= m.enqueued_at
+		OR CASE m.state
+			WHEN 'READY' THEN m.delivery_attempts <> 0 OR num_nonnulls(m.visible_at, m.delivered_at, m.receipt, m.last_error) > 0
+			WHEN 'IN_FLIGHT' THEN m.delivery_attempts <= 0 OR num_nulls(m.visible_at, m.delivered_at) > 0 OR m.visible_at < m.delivered_at
+			ELSE true
+		END
+	UNION ALL
+	SELECT 'message', format('message %s', m.message_id), 'is promised by a timer, too', NULL, NULL, NULL
+	FROM queen.messages m JOIN queen.log_timers t USING (message_id)
+	UNION ALL
 	-- timers
 	SELECT 'timer', format('timer "%s" of queue "%s" of tenant %s', left(t.timer_key, 100), left(t.queue, 100), t.tenant),
 		CASE
@@ -166,13 +192,14 @@ problems (item, object, problem, mend, first_id, second_id) AS (
 			WHEN t.attempts NOT BETWEEN 0 AND 4 THEN format('has failed %s times', t.attempts)
 			WHEN t.attempts > 0 AND num_nulls(t.retry_at, t.last_error) > 0 THEN 'has failed, and not for a reason or until a time'
 			WHEN jsonb_typeof(t.headers) <> 'object' THEN 'has headers that are no object'
+			WHEN t.priority NOT BETWEEN 1 AND 3 OR t.ttl <= 0 THEN format('has priority %s and lives for %s µs', t.priority, t.ttl)
 			ELSE 'has a name that no call lets in'
 		END, NULL, NULL, NULL
 	FROM queen.log_timers t
 	WHERE num_nonnulls(t.message, t.payload) <> 1
 		OR t.visible_at <> greatest(t.deliver_at, t.retry_at) OR NOT isfinite(t.visible_at)
 		OR t.attempts NOT BETWEEN 0 AND 4 OR t.attempts > 0 AND num_nulls(t.retry_at, t.last_error) > 0
-		OR jsonb_typeof(t.headers) <> 'object'
+		OR jsonb_typeof(t.headers) <> 'object' OR t.priority NOT BETWEEN 1 AND 3 OR t.ttl <= 0
 		-- a rule's occurrence has its key behind one more byte
 		OR octet_length(t.queue) NOT BETWEEN 1 AND 255 OR octet_length(t.partition) NOT BETWEEN 1 AND 255
 		OR octet_length(ltrim(t.timer_key, E'\x01')) NOT BETWEEN 1 AND 255
@@ -184,4 +211,4 @@ SELECT p.item, p.object, p.problem,
 FROM problems p
 $$;
 COMMENT ON FUNCTION queen.verify(boolean) IS
-'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue; timers that cannot be pushed. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, and a position that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';
+'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue; messages of work queues, their states and whose they are; timers that cannot be pushed. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, and a position that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';

@@ -7,6 +7,8 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('push', 'producer'),
 		('push_batch', 'producer'),
 		('push_bytes', 'producer'),
+		('enqueue', 'producer'),
+		('enqueue_batch', 'producer'),
 		('schedule', 'producer'),
 		('cancel', 'producer'),
 		('cancel_prefix', 'producer'),
@@ -21,6 +23,12 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('nack', 'consumer'),
 		('extend', 'consumer'),
 		('release', 'consumer'),
+		('dequeue', 'consumer'),
+		('acknowledge', 'consumer'),
+		('acknowledge_batch', 'consumer'),
+		('change_visibility', 'consumer'),
+		('reject', 'consumer'),
+		('count_messages', 'consumer'),
 		('subscribe', 'consumer'),
 		('lag', 'consumer'),
 		('list_dead', 'admin'),
@@ -111,13 +119,13 @@ BEGIN
 		EXECUTE format('GRANT USAGE ON SCHEMA queen TO %I', role);
 		EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %I', changed, role);
 		IF right_of <> 'producer' THEN
-			EXECUTE format('GRANT USAGE ON TYPE queen.message TO %I', role);
+			EXECUTE format('GRANT USAGE ON TYPE queen.message, queen.delivery TO %I', role);
 		END IF;
 		RETURN;
 	END IF;
 	EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM %I', changed, role);
 	IF right_of <> 'producer' THEN
-		EXECUTE format('REVOKE USAGE ON TYPE queen.message FROM %I', role);
+		EXECUTE format('REVOKE USAGE ON TYPE queen.message, queen.delivery FROM %I', role);
 	END IF;
 	IF NOT EXISTS (SELECT FROM pg_proc p, aclexplode(p.proacl) a
 		WHERE p.oid = ANY (members) AND a.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = role))
@@ -132,12 +140,12 @@ COMMENT ON FUNCTION queen.change_rights(text, text, boolean) IS
 CREATE FUNCTION queen.grant_producer(role text) RETURNS void LANGUAGE sql VOLATILE PARALLEL UNSAFE
 	SET search_path = pg_catalog, pg_temp AS $$ SELECT queen.change_rights(role, 'producer', true) $$;
 COMMENT ON FUNCTION queen.grant_producer(text) IS
-'Let a role push: USAGE on the schema and EXECUTE on what queen.list_rights() names for producers, no right on any table. The name is taken as it is, unquoted. Only for the extension''s owner or a superuser (42501); an unknown role is an error (42704).';
+'Let a role push and enqueue: USAGE on the schema and EXECUTE on what queen.list_rights() names for producers, no right on any table. The name is taken as it is, unquoted. Only for the extension''s owner or a superuser (42501); an unknown role is an error (42704).';
 
 CREATE FUNCTION queen.grant_consumer(role text) RETURNS void LANGUAGE sql VOLATILE PARALLEL UNSAFE
 	SET search_path = pg_catalog, pg_temp AS $$ SELECT queen.change_rights(role, 'consumer', true) $$;
 COMMENT ON FUNCTION queen.grant_consumer(text) IS
-'Let a role take messages, in any consumer group of its tenant, as queen.grant_producer lets it push; and make functions that return queen.message.';
+'Let a role take messages, in any consumer group of its tenant, as queen.grant_producer lets it push; and make functions that return queen.message or queen.delivery.';
 
 CREATE FUNCTION queen.grant_admin(role text) RETURNS void LANGUAGE sql VOLATILE PARALLEL UNSAFE
 	SET search_path = pg_catalog, pg_temp AS $$ SELECT queen.change_rights(role, 'admin', true) $$;

@@ -18,6 +18,9 @@
 #include "worker/events.h"
 #include "worker/launcher.h"
 #include "worker/registry.h"
+#include "workqueue/claim_marks.h"
+#include "workqueue/put.h"
+#include "workqueue/workqueue.h"
 
 extern "C"
 {
@@ -34,6 +37,7 @@ _PG_init(void)
 	queen::gates_init();
 	queen::aborted_init();
 	queen::changes_init();
+	queen::workqueue_init();
 	queen::timer_news_init();
 	queen::timer_counts_init();
 	queen::attended_init();
@@ -43,6 +47,8 @@ _PG_init(void)
 	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);
 	queen::transaction_join(queen::TransactionStage::waiting, &queen::waiting_participant);
 	queen::transaction_join(queen::TransactionStage::aborted, &queen::aborted_participant);
+	queen::transaction_join(queen::TransactionStage::work_put, &queen::put_participant);
+	queen::transaction_join(queen::TransactionStage::work_marks, &queen::claim_marks_participant);
 	queen::transaction_join(queen::TransactionStage::timer_news, &queen::timer_news_participant);
 	queen::transaction_join(queen::TransactionStage::timers_due, &queen::due_participant);
 	queen::transaction_join(queen::TransactionStage::timer_counts, &queen::timer_counts_participant);

@@ -277,31 +277,40 @@ aborted_init()
 	shared_memory_join(&part);
 }
 
-int32
-aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, bool own, Cursor *cursor)
+/* Deliveries of a head that rolled back, but for those that this transaction's last claim of it (own) has written into the row. */
+static int32
+count_aborted(const Key *key, int64 head, bool own, int64 *delivered_to)
 {
-	const Key key = key_of(tables, partition_id, group_id);
-	const int32 deliveries = cursor_deliveries(cursor, head);
 	const Note *last;
 	const Place *place;
-	int64 delivered_to = -1;
 	int32 aborted = 0;
 	Set *set;
 
 	if (table == nullptr)
 		return 0;
-	set = set_of(&key);
+	set = set_of(key);
 	SpinLockAcquire(&set->lock);
-	place = place_of(set, &key);
+	place = place_of(set, key);
 	if (place != nullptr && place->head == head)
 	{
 		aborted = place->aborted;
-		delivered_to = place->delivered_to;
+		*delivered_to = place->delivered_to;
 	}
 	SpinLockRelease(&set->lock);
-	last = own && aborted > 0 ? last_note(&key) : nullptr;
+	last = own && aborted > 0 ? last_note(key) : nullptr;
 	if (last != nullptr && last->head == head)
 		aborted = Max(aborted - last->counted, 0);
+	return aborted;
+}
+
+int32
+aborted_add(Oid tables, int64 partition_id, int64 group_id, int64 head, bool own, Cursor *cursor)
+{
+	const Key key = key_of(tables, partition_id, group_id);
+	const int32 deliveries = cursor_deliveries(cursor, head);
+	int64 delivered_to = -1;
+	const int32 aborted = count_aborted(&key, head, own, &delivered_to);
+
 	if (aborted > 0)
 	{
 		cursor->delivered_to = Max(cursor->delivered_to, delivered_to);
@@ -321,10 +330,9 @@ aborted_buried(Oid tables, int64 partition_id, int64 group_id)
 	return last != nullptr && is_burial(last);
 }
 
-void
-aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 delivered_to, int32 written)
+static void
+note_delivery(const Key &key, int64 head, int64 delivered_to, int32 written)
 {
-	const Key key = key_of(tables, partition_id, group_id);
 	int32 counted = written;
 	Set *set;
 	Place *place;
@@ -345,6 +353,43 @@ aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 d
 	notes.items[notes.count] = {
 		key, GetCurrentSubTransactionId(), head, delivered_to, counted, written, place != nullptr};
 	burials += is_burial(&notes.items[notes.count++]);
+}
+
+void
+aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 delivered_to, int32 written)
+{
+	note_delivery(key_of(tables, partition_id, group_id), head, delivered_to, written);
+}
+
+/* Groups have no negative ids. */
+static Key
+key_of_message(Oid tables, int64 log_id, int64 order)
+{
+	return key_of(tables, order, -log_id);
+}
+
+int32
+aborted_message(Oid tables, int64 log_id, int64 order, bool own)
+{
+	const Key key = key_of_message(tables, log_id, order);
+	int64 delivered_to;
+
+	return count_aborted(&key, 0, own, &delivered_to);
+}
+
+void
+aborted_message_note(Oid tables, int64 log_id, int64 order, bool delivered, int32 written)
+{
+	note_delivery(key_of_message(tables, log_id, order), 0, delivered ? 0 : -1, written);
+}
+
+bool
+aborted_message_buried()
+{
+	for (uint32 i = burials > 0 ? notes.count : 0; i > 0; i--)
+		if (notes.items[i - 1].key.group_id < 0 && is_burial(&notes.items[i - 1]))
+			return true;
+	return false;
 }
 
 void

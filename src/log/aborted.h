@@ -39,6 +39,15 @@ bool aborted_buried(Oid tables, int64 partition_id, int64 group_id);
  */
 void aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 delivered_to, int32 written);
 
+/*
+ * The same of a work queue's message, whose row has no head and no batch. aborted_message: deliveries that rolled back and that its row does not
+ * say. aborted_message_note: this transaction has written them there, and has delivered the message once more, or has buried it.
+ * aborted_message_buried: has this transaction buried one for what is counted here only?
+ */
+int32 aborted_message(Oid tables, int64 log_id, int64 order, bool own);
+void aborted_message_note(Oid tables, int64 log_id, int64 order, bool delivered, int32 written);
+bool aborted_message_buried();
+
 /* Forget what is counted: the cursor was moved, and begins anew. */
 void aborted_forget(Oid tables, int64 partition_id, int64 group_id);
 

@@ -16,8 +16,8 @@ namespace queen
 namespace
 {
 
-void
-check_kind(FunctionCallInfo fcinfo, int argno)
+QueueKind
+kind_argument(FunctionCallInfo fcinfo, int argno)
 {
 	char *kind;
 
@@ -25,10 +25,11 @@ check_kind(FunctionCallInfo fcinfo, int argno)
 		raise_null_argument("kind");
 	kind = text_to_cstring(PG_GETARG_TEXT_PP(argno));
 	if (strcmp(kind, "work") == 0)
-		raise_unsupported_argument("kind work", "Create a queue of kind log.");
+		return QueueKind::work;
 	if (strcmp(kind, "log") != 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("there is no kind \"%s\" of queue", kind),
-						errhint("The kind is log.")));
+						errhint("The kind is log or work.")));
+	return QueueKind::log;
 }
 
 } // namespace
@@ -64,16 +65,18 @@ queen_create_queue(PG_FUNCTION_ARGS)
 	Name name;
 	QueueTable queues;
 	QueueRow row;
+	QueueKind kind;
 	Jsonb *options;
 
 	guard_write("queen.create_queue()");
 	name = name_argument(fcinfo, 0, "queue");
-	check_kind(fcinfo, 1);
+	kind = kind_argument(fcinfo, 1);
 	if (PG_ARGISNULL(2))
 		raise_null_argument("options");
 	options = PG_GETARG_JSONB_P(2);
 	queue_table_open(&queues, RowExclusiveLock);
-	queue_ensure(&queues, setting_tenant(), name, true, &row);
+	queue_ensure(&queues, setting_tenant(), name, true, &row, kind);
+	queue_check_kind(&row, kind, "A queue's kind cannot be changed: drop it, or take another name.");
 	/* calling it again and again writes nothing */
 	if (!JB_ROOT_IS_OBJECT(options) || JB_ROOT_COUNT(options) > 0)
 	{
@@ -101,7 +104,7 @@ queen_configure(PG_FUNCTION_ARGS)
 	journal_changes();
 	journal_owe_queue(own_tables(), row.queue_id);
 	queue_table_close(&queues);
-	return queue_options_jsonb(&row.options);
+	return queue_options_jsonb(&row);
 }
 
 /* queen.list_queues() returns setof (queue, kind, partitions, options, created_at) */
@@ -135,7 +138,7 @@ queen_list_queues(PG_FUNCTION_ARGS)
 		values[0] = row.values[queue_col_name];
 		values[1] = row.values[queue_col_kind];
 		values[2] = Int64GetDatum(partition_count(&partitions, row.log_id));
-		values[3] = queue_options_jsonb(&row.options);
+		values[3] = queue_options_jsonb(&row);
 		values[4] = TimestampTzGetDatum(row.created_at);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		MemoryContextSwitchTo(caller);

@@ -7,6 +7,8 @@
 #include "log/dead_letters.h"
 #include "log/push_message.h"
 #include "log/queues.h"
+#include "log/timer_rows.h"
+#include "log/work_calls.h"
 #include "server/errors.h"
 #include "server/guards.h"
 #include "server/settings.h"
@@ -91,22 +93,24 @@ column(TupleTableSlot *slot, DeadColumn which)
 
 /* What queen.list_dead shows, in the order of its columns. */
 constexpr DeadColumn shown[] = {
-	dead_col_dead_id,	 dead_col_partition, dead_col_consumer_group, dead_col_msg_offset,
-	dead_col_message_id, dead_col_message,	 dead_col_payload,		  dead_col_headers,
-	dead_col_attempts,	 dead_col_error,	 dead_col_enqueued_at,	  dead_col_dead_at,
-	dead_col_timer_key,
+	dead_col_dead_id,	  dead_col_partition, dead_col_consumer_group, dead_col_msg_offset, dead_col_message_id,
+	dead_col_message,	  dead_col_payload,	  dead_col_headers,		   dead_col_attempts,	dead_col_error,
+	dead_col_enqueued_at, dead_col_dead_at,	  dead_col_timer_key,	   dead_col_priority,
 };
+
+constexpr int priority_shown = lengthof(shown) - 1;
 
 /* What has to be known of a dead letter before its message is read. */
 struct Corpse
 {
 	ItemPointerData tid;
 	int64 dead_id;
-	int64 msg_offset; /* of a timer 0 */
+	int64 msg_offset; /* of a log 0 and more */
 	core::Uuid message_id;
 	char *partition;
-	char *group; /* null: it was a timer's, whose key this is */
-	char *timer_key;
+	char *group;	 /* null: it was a timer's, or a work queue's */
+	char *timer_key; /* of a timer */
+	int16 priority;	 /* of a work queue, 0: none */
 };
 
 /* Messages go back in the order in which they were pushed; letters of one message come together. */
@@ -141,8 +145,10 @@ Corpse
 corpse_of(TupleTableSlot *slot)
 {
 	Corpse corpse = {};
+	const char *kind;
 
 	slot_getallattrs(slot);
+	kind = TextDatumGetCString(column(slot, dead_col_kind));
 	corpse.dead_id = DatumGetInt64(column(slot, dead_col_dead_id));
 	corpse.tid = slot->tts_tid;
 	corpse.partition = text_of(slot, dead_col_partition);
@@ -151,12 +157,19 @@ corpse_of(TupleTableSlot *slot)
 	corpse.message_id = uuid_from_datum(column(slot, dead_col_message_id));
 	if (!slot->tts_isnull[dead_col_msg_offset])
 		corpse.msg_offset = DatumGetInt64(column(slot, dead_col_msg_offset));
-	if (corpse.partition == nullptr || (corpse.group == nullptr) != slot->tts_isnull[dead_col_msg_offset] ||
-		(corpse.group == nullptr) != (corpse.timer_key != nullptr) ||
-		(slot->tts_isnull[dead_col_message] && slot->tts_isnull[dead_col_payload]))
+	if (!slot->tts_isnull[dead_col_priority])
+		corpse.priority = DatumGetInt16(column(slot, dead_col_priority));
+	if ((slot->tts_isnull[dead_col_message] && slot->tts_isnull[dead_col_payload]) ||
+		(corpse.group == nullptr) != slot->tts_isnull[dead_col_msg_offset] ||
+		(strcmp(kind, "work") == 0
+			 ? corpse.group != nullptr
+			 : corpse.partition == nullptr || (corpse.group == nullptr) != (corpse.timer_key != nullptr)))
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-						errmsg("dead letter %lld has no message of a log queue", (long long) corpse.dead_id),
+						errmsg("dead letter %lld has no message of a %s queue", (long long) corpse.dead_id, kind),
 						errhint("queen.purge_dead() removes it.")));
+	/* a timer's may be in a queue of another kind than it was meant for */
+	if (corpse.partition == nullptr)
+		corpse.partition = name_to_cstring(default_partition);
 	return corpse;
 }
 
@@ -241,7 +254,7 @@ push_place(JsonbParseState **state, const Corpse *corpses, int count)
 }
 
 /* The headers of a message that goes back: its own, and "queen_redriven", which says what it was. */
-const Jsonb *
+Jsonb *
 redriven_headers(Datum headers, bool no_headers, const Corpse *corpses, int count)
 {
 	JsonbParseState *state = nullptr;
@@ -252,12 +265,12 @@ redriven_headers(Datum headers, bool no_headers, const Corpse *corpses, int coun
 	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
 	push_key(&state, "message_id");
 	push_string(&state, WJB_VALUE, uuid_text(corpses[0].message_id));
-	if (corpses[0].group == nullptr)
+	if (corpses[0].timer_key != nullptr)
 	{
 		push_key(&state, "timer_key");
 		push_string(&state, WJB_VALUE, corpses[0].timer_key);
 	}
-	else
+	else if (corpses[0].group != nullptr)
 		push_place(&state, corpses, count);
 	pushJsonbValue(&state, WJB_END_OBJECT, nullptr);
 	added = JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
@@ -266,12 +279,12 @@ redriven_headers(Datum headers, bool no_headers, const Corpse *corpses, int coun
 
 /* Push the message that count letters are of. Their rows are deleted, but the snapshot of the scan still sees them. */
 void
-push_again(DeadScan *scan, Name queue, const Corpse *corpses, int count)
+push_again(DeadScan *scan, const QueueRow *queue, Name name, const Corpse *corpses, int count)
 {
 	TupleTableSlot *slot = scan->scan.slot;
 	ItemPointerData tid = corpses[0].tid;
-	const Jsonb *headers;
-	const struct varlena *content;
+	Jsonb *headers;
+	Datum content;
 	bool raw;
 
 	if (!table_tuple_fetch_row_version(scan->table, &tid, scan->snapshot, slot))
@@ -279,15 +292,24 @@ push_again(DeadScan *scan, Name queue, const Corpse *corpses, int count)
 						errmsg("dead letter %lld is not there any more", (long long) corpses[0].dead_id)));
 	slot_getallattrs(slot);
 	raw = slot->tts_isnull[dead_col_message];
-	content = PG_DETOAST_DATUM_PACKED(slot->tts_values[raw ? dead_col_payload : dead_col_message]);
+	content = PointerGetDatum(PG_DETOAST_DATUM_PACKED(slot->tts_values[raw ? dead_col_payload : dead_col_message]));
 	headers = redriven_headers(slot->tts_values[dead_col_headers], slot->tts_isnull[dead_col_headers], corpses, count);
-	push_message(push_target(queue, {corpses[0].partition, (int) strlen(corpses[0].partition)}), push_ms(), raw,
-				 headers, VARDATA_ANY(content), VARSIZE_ANY_EXHDR(content), nullptr);
+	if (queue->kind == QueueKind::work)
+	{
+		const WorkMessage message = {push_mint_id(push_ms()), corpses[0].priority, 0, raw, content, headers};
+
+		push_check_size(VARSIZE_ANY_EXHDR(DatumGetPointer(content)), headers);
+		work_calls->put(&queue->tenant, name, &message);
+	}
+	else
+		push_message(push_target(name, {corpses[0].partition, (int) strlen(corpses[0].partition)}), push_ms(), raw,
+					 headers, VARDATA_ANY(DatumGetPointer(content)), VARSIZE_ANY_EXHDR(DatumGetPointer(content)),
+					 nullptr);
 	ExecClearTuple(slot);
 }
 
 void
-push_all(DeadScan *scan, Name queue, Corpse *corpses, int count)
+push_all(DeadScan *scan, const QueueRow *queue, Name name, Corpse *corpses, int count)
 {
 	MemoryContext per_message = AllocSetContextCreate(CurrentMemoryContext, "queen redrive", ALLOCSET_DEFAULT_SIZES);
 	int next;
@@ -301,7 +323,7 @@ push_all(DeadScan *scan, Name queue, Corpse *corpses, int count)
 		CHECK_FOR_INTERRUPTS();
 		for (next = i + 1; next < count && is_same_message(&corpses[i], &corpses[next]); next++)
 			;
-		push_again(scan, queue, &corpses[i], next - i);
+		push_again(scan, queue, name, &corpses[i], next - i);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(per_message);
 	}
@@ -336,6 +358,9 @@ queen_list_dead(PG_FUNCTION_ARGS)
 
 		for (int i = 0; i < (int) lengthof(shown); i++)
 			values[i] = slot_getattr(scan.scan.slot, shown[i] + 1, &nulls[i]);
+		if (!nulls[priority_shown])
+			values[priority_shown] =
+				CStringGetTextDatum(work_calls->priority_text(DatumGetInt16(values[priority_shown])));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	dead_scan_close(&scan);
@@ -399,7 +424,7 @@ queen_redrive(PG_FUNCTION_ARGS)
 	choice.queue_id = queue.queue_id;
 	dead_scan_open(&scan, &choice, RowExclusiveLock);
 	corpses = take_corpses(&scan, most, &count);
-	push_all(&scan, name, corpses, count);
+	push_all(&scan, &queue, name, corpses, count);
 	dead_scan_close(&scan);
 	CommandCounterIncrement();
 	push_write_through();

@@ -54,7 +54,7 @@ insert_letter(const DeadLetter *letter, const core::Frame *frame, TimestampTz en
 	values[dead_col_error] = PointerGetDatum(letter->error);
 	nulls[dead_col_error] = letter->error == nullptr;
 	values[dead_col_enqueued_at] = TimestampTzGetDatum(enqueued_at);
-	nulls[dead_col_timer_key] = true;
+	nulls[dead_col_timer_key] = nulls[dead_col_priority] = true;
 	dead_letter_insert(values, nulls);
 }
 

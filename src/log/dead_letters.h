@@ -57,6 +57,7 @@ enum DeadColumn : int
 	dead_col_enqueued_at,
 	dead_col_dead_at,
 	dead_col_timer_key,
+	dead_col_priority,
 	dead_cols,
 };
 

@@ -9,6 +9,7 @@
 #include "log/cursors.h"
 #include "log/dropped.h"
 #include "log/groups.h"
+#include "log/log_lock.h"
 #include "log/log_reader.h"
 #include "log/partition_lock.h"
 #include "log/partition_walk.h"
@@ -141,6 +142,11 @@ wait_for_writers(const QueueRow *queue)
 	PartitionWalk walk;
 	const PartitionRow *partition;
 
+	if (queue->kind == QueueKind::work)
+	{
+		log_lock_to_drop(queue->log_id);
+		return;
+	}
 	pass_partitions(queue);
 	InitDirtySnapshot(dirty);
 	segment_table_open(&segments);

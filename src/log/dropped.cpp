@@ -8,6 +8,7 @@
 
 #include "log/append.h"
 #include "log/partition_lock.h"
+#include "log/work_calls.h"
 #include "server/guards.h"
 #include "server/relations.h"
 
@@ -160,7 +161,7 @@ clean_log(int64 log_id, int64 *next, Budget *budget)
 		*next = row.partition_id + 1;
 	}
 	/* a commit that began before the drop may still be bringing one to life */
-	return !is_there(Table::log_partitions, {2, 1}, log_id);
+	return work_calls->delete_log(log_id, &budget->rows) && !is_there(Table::log_partitions, {2, 1}, log_id);
 }
 
 /* What belongs to a dropped queue itself. */

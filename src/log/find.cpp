@@ -10,6 +10,7 @@
 #include "log/positions.h"
 #include "log/queues.h"
 #include "log/timer_rows.h"
+#include "log/work_calls.h"
 #include "server/errors.h"
 #include "server/settings.h"
 #include "server/uuids.h"
@@ -237,6 +238,23 @@ find_in_timers(const Search *search, Name queue)
 	return true;
 }
 
+/* A work queue has no partitions. */
+void
+find_in_messages(const Search *search)
+{
+	Datum values[find_cols] = {};
+	bool nulls[find_cols];
+	TimestampTz enqueued_at;
+
+	if (search->one_partition || !work_calls->find(&search->queue, search->id, search->snapshot, &enqueued_at))
+		return;
+	memset(nulls, true, sizeof(nulls));
+	values[col_place] = CStringGetTextDatum("work");
+	values[col_enqueued_at] = TimestampTzGetDatum(enqueued_at);
+	nulls[col_place] = nulls[col_enqueued_at] = false;
+	tuplestore_putvalues(search->rsinfo->setResult, search->rsinfo->setDesc, values, nulls);
+}
+
 core::Uuid
 message_id_argument(FunctionCallInfo fcinfo, int argno)
 {
@@ -277,7 +295,10 @@ queen_find(PG_FUNCTION_ARGS)
 		return (Datum) 0;
 	queue_get(setting_tenant(), queue, &search.queue);
 	search.snapshot = register_latest_snapshot();
-	find_in_log(&search);
+	if (search.queue.kind == QueueKind::log)
+		find_in_log(&search);
+	else
+		find_in_messages(&search);
 	find_in_dead_letters(&search);
 	UnregisterSnapshot(search.snapshot);
 	return (Datum) 0;

@@ -51,7 +51,7 @@ struct View
 void
 view_open(View *view, Name queue_name)
 {
-	queue_get(setting_tenant(), queue_name, &view->queue);
+	queue_get_log(setting_tenant(), queue_name, hint_for_groups, &view->queue);
 	view->snapshot = register_latest_snapshot();
 	view->now = GetCurrentTimestamp();
 	segment_table_open(&view->segments);

@@ -36,7 +36,7 @@ ask(FunctionCallInfo fcinfo, Asked *asked)
 	Name queue_name = name_argument(fcinfo, 0, "queue");
 	Name group_name = name_argument(fcinfo, 1, "consumer_group");
 
-	queue_get(setting_tenant(), queue_name, &asked->queue);
+	queue_get_log(setting_tenant(), queue_name, hint_for_groups, &asked->queue);
 	if (!group_find(asked->queue.queue_id, group_name, &asked->group))
 		raise_unknown_group(asked->queue.name, group_name);
 	if (!hotlist_there())

@@ -8,6 +8,7 @@
  */
 #include "hotlist/journal.h"
 #include "log/tails.h"
+#include "log/work_calls.h"
 #include "server/relations.h"
 
 namespace queen
@@ -51,7 +52,7 @@ is_of_groups(Relation table)
 QUEEN_FUNCTION(queen_loaded)
 
 /*
- * queen.loaded(): before a statement that changes queues, log_partitions, log_starts, log_segments, and log_groups or
+ * queen.loaded(): before a statement that changes queues, log_partitions, log_starts, log_segments, messages, and log_groups or
  * log_cursors, of which only the hot-list has knowledge
  */
 Datum
@@ -63,6 +64,11 @@ queen_loaded(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_TRIGGER(fcinfo))
 		ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 						errmsg("queen.loaded() is called by the triggers of the extension's tables only")));
+	if (strcmp(RelationGetRelationName(trigger->tg_relation), "messages") == 0)
+	{
+		work_calls->loaded(own_tables());
+		return PointerGetDatum(nullptr);
+	}
 	journal_owe_all(own_tables());
 	if (is_of_groups(trigger->tg_relation))
 		return PointerGetDatum(nullptr);

@@ -33,8 +33,12 @@ consumer_find(const Consumer *consumer, QueueRow *queue, GroupRow *group)
 		CHECK_FOR_INTERRUPTS();
 		/* an unknown queue is no error: its first push may be under way */
 		if (!queue_find(&queues, setting_tenant(), consumer->queue, queue))
+		{
 			result = ConsumerFind::no_queue;
-		else if (group_find_or_subscribe(setting_tenant(), queue->queue_id, consumer->group, group) != GroupFind::found)
+			break;
+		}
+		queue_check_kind(queue, QueueKind::log, hint_for_pop);
+		if (group_find_or_subscribe(setting_tenant(), queue->queue_id, consumer->group, group) != GroupFind::found)
 			result = ConsumerFind::running;
 		else if (!queue_find_by_id(&queues, queue->queue_id, &now))
 			result = ConsumerFind::no_queue;

@@ -12,6 +12,7 @@
 #include "log/queues.h"
 #include "log/retention.h"
 #include "log/retired_groups.h"
+#include "log/work_calls.h"
 #include "server/guards.h"
 
 namespace queen
@@ -108,6 +109,16 @@ dead_letters_step(MaintainPass *pass)
 	return true;
 }
 
+bool
+messages_step(MaintainPass *pass)
+{
+	const bool first = pass->id == 0;
+	TimestampTz next;
+
+	pass->id = 1;
+	return work_calls->expire_step(first, &next);
+}
+
 } // namespace
 
 void
@@ -141,6 +152,9 @@ maintain_step(MaintainPass *pass)
 			break;
 		case MaintainPhase::dead_letters:
 			done = dead_letters_step(pass);
+			break;
+		case MaintainPhase::messages:
+			done = messages_step(pass);
 			break;
 		case MaintainPhase::end:
 			return false;

@@ -16,6 +16,7 @@ enum class MaintainPhase : int
 	segments,		/* retention, and partitions that are empty for long */
 	keys,			/* dedup_keys beyond their window */
 	dead_letters,
+	messages, /* of work queues, that have expired */
 	end,
 };
 

@@ -12,7 +12,7 @@
 namespace queen
 {
 
-inline constexpr int max_named_columns = 15;
+inline constexpr int max_named_columns = 17;
 
 /* The first three columns are the key, by_key is the index on them. */
 struct NamedTable

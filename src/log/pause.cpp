@@ -30,7 +30,7 @@ set_paused(FunctionCallInfo fcinfo, bool paused)
 	{
 		Name group_name = name_argument(fcinfo, 1, "consumer_group");
 
-		queue_get(setting_tenant(), queue_name, &queue);
+		queue_get_log(setting_tenant(), queue_name, hint_for_groups, &queue);
 		changed = group_set_paused(queue.name, queue.queue_id, group_name, paused);
 	}
 	return BoolGetDatum(changed);

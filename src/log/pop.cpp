@@ -158,7 +158,7 @@ queen_peek(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("from_offset %lld is out of range", (long long) from), errhint("Offsets begin at 0.")));
 	message_sink_open(&sink, fcinfo, false);
-	queue_get(setting_tenant(), queue_name, &queue);
+	queue_get_log(setting_tenant(), queue_name, hint_for_pop, &queue);
 	partition_table_open(&partitions, AccessShareLock);
 	known = partition_find(&partitions, queue.log_id, partition_name, &partition);
 	partition_table_close(&partitions);

@@ -48,6 +48,7 @@ add_later(FunctionCallInfo fcinfo, bool raw, Datum content, Size size, Jsonb *he
 	TimerMessage message = {};
 
 	message.partition = name_argument(fcinfo, 2, "partition");
+	(void) push_check_kind(queue);
 	message.deliver_at = deliver_at_argument(fcinfo, 6, 5);
 	message.raw = raw;
 	message.content = content;
@@ -162,27 +163,6 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 namespace
 {
 
-/* Walk the elements of a JSON array. */
-JsonbIterator *
-elements_open(Jsonb *array)
-{
-	JsonbIterator *elements = JsonbIteratorInit(&array->root);
-	JsonbValue value;
-
-	(void) JsonbIteratorNext(&elements, &value, true);
-	return elements;
-}
-
-/* The next element; the caller knows that it is there. */
-JsonbValue
-next_element(JsonbIterator **elements)
-{
-	JsonbValue value;
-
-	(void) JsonbIteratorNext(elements, &value, true);
-	return value;
-}
-
 /* What a jsonb of this value would hold. Inside an array an object stands as it would alone: it is not copied. */
 core::ByteView
 jsonb_content(JsonbValue *value)
@@ -286,12 +266,7 @@ queen_push_batch(PG_FUNCTION_ARGS)
 	const uint64 ms = push_ms(); /* the clock is asked once for all of them */
 
 	guard_push("queen.push_batch()");
-	if (PG_ARGISNULL(1))
-		raise_null_argument("messages");
-	messages = PG_GETARG_JSONB_P(1);
-	if (!JB_ROOT_IS_ARRAY(messages) || JB_ROOT_IS_SCALAR(messages))
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("messages must be a JSON array"),
-						errhint("Each of its elements is a message; queen.push() takes a single one.")));
+	messages = push_messages_argument(fcinfo, 1, "queen.push()");
 	count = JB_ROOT_COUNT(messages);
 	headers = batch_headers_argument(fcinfo, 3, count, &one_each);
 	keys = batch_keys_argument(fcinfo, 4, count);

@@ -22,6 +22,7 @@ struct BufferedQueue
 	pg_uuid_t tenant;
 	Name name;
 	bool may_create;   /* queen.auto_create was on at a push */
+	bool looked;	   /* no queue of another kind was there at a push */
 	uint64 void_below; /* frames with a smaller number were pushed before this transaction dropped the queue */
 };
 

@@ -56,6 +56,39 @@ push_headers_argument(FunctionCallInfo fcinfo, int argno)
 	return headers;
 }
 
+Jsonb *
+push_messages_argument(FunctionCallInfo fcinfo, int argno, const char *single)
+{
+	Jsonb *messages;
+
+	if (PG_ARGISNULL(argno))
+		raise_null_argument("messages");
+	messages = PG_GETARG_JSONB_P(argno);
+	if (!JB_ROOT_IS_ARRAY(messages) || JB_ROOT_IS_SCALAR(messages))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("messages must be a JSON array"),
+						errhint("Each of its elements is a message; %s takes a single one.", single)));
+	return messages;
+}
+
+JsonbIterator *
+elements_open(Jsonb *array)
+{
+	JsonbIterator *elements = JsonbIteratorInit(&array->root);
+	JsonbValue value;
+
+	(void) JsonbIteratorNext(&elements, &value, true);
+	return elements;
+}
+
+JsonbValue
+next_element(JsonbIterator **elements)
+{
+	JsonbValue value;
+
+	(void) JsonbIteratorNext(elements, &value, true);
+	return value;
+}
+
 void
 push_check_size(Size size, const Jsonb *headers)
 {
@@ -77,6 +110,21 @@ push_ms()
 	return (uint64) (GetCurrentTimestamp() / 1000 + epoch_difference_ms);
 }
 
+bool
+push_check_kind(Name queue)
+{
+	QueueTable queues;
+	QueueRow row;
+	bool found;
+
+	queue_table_open(&queues, AccessShareLock);
+	found = queue_find(&queues, setting_tenant(), queue, &row);
+	if (found)
+		queue_check_kind(&row, QueueKind::log, hint_for_push);
+	queue_table_close(&queues);
+	return found;
+}
+
 BufferedPartition *
 push_target(Name queue, Name partition)
 {
@@ -90,12 +138,14 @@ push_target(Name queue, Name partition)
 	 */
 	tables = lock_for_push();
 	target = push_buffer_partition(tables, setting_tenant(), queue, partition);
-	/* with auto_create off the error belongs to this call; the flush asks again, the queue may go meanwhile */
-	if (!setting_auto_create && !known_name_find(target, &known))
+	/*
+	 * A queue of the other kind, or with auto_create off none: the error belongs to this call. Looked for once a transaction; the flush asks again.
+	 */
+	if (!(target->queue->looked && setting_auto_create) && !known_name_find(target, &known))
 	{
-		QueueRow row;
-
-		queue_get(setting_tenant(), queue, &row);
+		if (!push_check_kind(queue) && !setting_auto_create)
+			raise_unknown_queue(queue);
+		target->queue->looked = true;
 	}
 	return target;
 }

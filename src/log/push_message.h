@@ -17,11 +17,21 @@ uint64 push_ms();
 /* The buffered partition of the session's tenant. 42704 when its queue is not there and queen.auto_create is off. */
 BufferedPartition *push_target(Name queue, Name partition);
 
+/* Is the queue there? 42809 when it is not a log queue. */
+bool push_check_kind(Name queue);
+
 /* A new message id. */
 core::Uuid push_mint_id(uint64 ms);
 
 /* The headers argument: an object, or null when it is absent. 22023. */
 Jsonb *push_headers_argument(FunctionCallInfo fcinfo, int argno);
+
+/* The argument messages: a JSON array. 22004, 22023; single: the function for a single message. */
+Jsonb *push_messages_argument(FunctionCallInfo fcinfo, int argno, const char *single);
+
+/* Walk the elements of a JSON array; the caller knows that there is a next one. */
+JsonbIterator *elements_open(Jsonb *array);
+JsonbValue next_element(JsonbIterator **elements);
 
 /* 54000 when a message of that size is too large with its headers, which may be null. */
 void push_check_size(Size size, const Jsonb *headers);

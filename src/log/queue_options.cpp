@@ -172,7 +172,6 @@ constexpr RetentionOption retention_options[] = {
 	{"retention", queue_col_retention},
 	{"completed_retention", queue_col_completed_retention},
 	{"group_expiry", queue_col_group_expiry},
-	{"dead_retention", queue_col_dead_retention},
 };
 
 const RetentionOption *
@@ -184,8 +183,72 @@ find_retention_option(const char *option)
 	return nullptr;
 }
 
+/* An option of both kinds; false when it is none. */
+bool
+set_shared_option(const char *option, const JsonbValue *value, Datum *values, bool *nulls)
+{
+	QueueColumn column;
+	Datum datum = (Datum) 0;
+	bool is_default = value->type == jbvNull;
+
+	if (strcmp(option, "retry_delay") == 0)
+	{
+		column = queue_col_retry_delay;
+		if (value->type == jbvString && strcmp(string_of(value), "exponential") == 0)
+			is_default = true;
+		if (!is_default)
+			datum = Int64GetDatum(duration_option(option, value, 0, 12 * USECS_PER_HOUR));
+	}
+	else if (strcmp(option, "dead_retention") == 0)
+	{
+		column = queue_col_dead_retention;
+		if (!is_default)
+			datum = Int64GetDatum(retention_option(option, value));
+	}
+	else
+		return false;
+	values[column] = datum;
+	nulls[column] = is_default;
+	return true;
+}
+
 void
-set_option(const char *option, const JsonbValue *value, Datum *values, bool *nulls)
+set_work_option(const char *option, const JsonbValue *value, Datum *values, bool *nulls)
+{
+	QueueColumn column;
+	Datum datum = (Datum) 0;
+	const bool is_default = value->type == jbvNull;
+
+	if (strcmp(option, "visibility_timeout") == 0)
+	{
+		column = queue_col_visibility_timeout;
+		if (!is_default)
+			datum = Int64GetDatum(duration_option(option, value, visibility_least, visibility_most));
+	}
+	else if (strcmp(option, "max_delivery_attempts") == 0)
+	{
+		column = queue_col_max_delivery_attempts;
+		if (!is_default)
+			datum = Int32GetDatum(integer_option(option, value, 1, delivery_attempts_most));
+	}
+	else if (strcmp(option, "message_ttl") == 0)
+	{
+		column = queue_col_message_ttl;
+		if (!is_default)
+			datum = Int64GetDatum(duration_option(option, value, ttl_least, ttl_most));
+	}
+	else
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a work queue has no option \"%s\"", option),
+			 errhint("Options of a work queue: visibility_timeout, max_delivery_attempts, message_ttl, retry_delay, "
+					 "dead_retention.")));
+	values[column] = datum;
+	nulls[column] = is_default;
+}
+
+void
+set_log_option(const char *option, const JsonbValue *value, Datum *values, bool *nulls)
 {
 	QueueColumn column;
 	Datum datum = (Datum) 0;
@@ -203,14 +266,6 @@ set_option(const char *option, const JsonbValue *value, Datum *values, bool *nul
 		column = queue_col_max_deliveries;
 		if (!is_default)
 			datum = Int32GetDatum(integer_option(option, value, 1, 1000));
-	}
-	else if (strcmp(option, "retry_delay") == 0)
-	{
-		column = queue_col_retry_delay;
-		if (value->type == jbvString && strcmp(string_of(value), "exponential") == 0)
-			is_default = true;
-		if (!is_default)
-			datum = Int64GetDatum(duration_option(option, value, 0, 12 * USECS_PER_HOUR));
 	}
 	else if (strcmp(option, "compression") == 0)
 	{
@@ -250,7 +305,7 @@ set_option(const char *option, const JsonbValue *value, Datum *values, bool *nul
 			datum = Int64GetDatum(retention_option(option, value));
 	}
 	else
-		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a queue has no option \"%s\"", option),
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("a log queue has no option \"%s\"", option),
 						errhint("Options of a log queue: lease_time, max_deliveries, retry_delay, compression, "
 								"delayed_processing, window_buffer, dedup_window, dedup, retention, "
 								"completed_retention, group_expiry, dead_retention, notify.")));
@@ -296,6 +351,7 @@ queue_options_merge(Jsonb *options, Datum *values, bool *nulls)
 	JsonbIteratorToken token;
 	JsonbValue value;
 	char *option = pstrdup("");
+	const bool is_work = strcmp(TextDatumGetCString(values[queue_col_kind]), "work") == 0;
 
 	if (!JB_ROOT_IS_OBJECT(options))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("options must be a JSON object"),
@@ -305,39 +361,69 @@ queue_options_merge(Jsonb *options, Datum *values, bool *nulls)
 	{
 		if (token == WJB_KEY)
 			option = string_of(&value);
-		else if (token == WJB_VALUE)
-			set_option(option, &value, values, nulls);
+		else if (token == WJB_VALUE && !set_shared_option(option, &value, values, nulls))
+			(is_work ? set_work_option : set_log_option)(option, &value, values, nulls);
 	}
 }
 
-Datum
-queue_options_jsonb(const QueueOptions *options)
+static void
+push_integer(JsonbParseState **state, const char *key, int64 number)
 {
-	JsonbParseState *state = nullptr;
-	JsonbValue number;
-	JsonbValue notify;
+	JsonbValue value;
 
-	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
-	push_string(&state, "lease_time", interval_text(options->lease_time));
-	number.type = jbvNumeric;
-	number.val.numeric = int64_to_numeric(options->max_deliveries);
-	push_pair(&state, "max_deliveries", &number);
-	push_string(&state, "retry_delay",
+	value.type = jbvNumeric;
+	value.val.numeric = int64_to_numeric(number);
+	push_pair(state, key, &value);
+}
+
+static void
+push_retry_delay(JsonbParseState **state, const QueueOptions *options)
+{
+	push_string(state, "retry_delay",
 				options->retry_delay == retry_exponential ? pstrdup("exponential")
 														  : interval_text(options->retry_delay));
-	push_string(&state, "compression",
+}
+
+static void
+push_log_options(JsonbParseState **state, const QueueOptions *options)
+{
+	JsonbValue notify;
+
+	push_string(state, "lease_time", interval_text(options->lease_time));
+	push_integer(state, "max_deliveries", options->max_deliveries);
+	push_retry_delay(state, options);
+	push_string(state, "compression",
 				options->compression == 0 ? pstrdup("none") : psprintf("zstd:%d", options->compression));
-	push_string(&state, "delayed_processing", interval_text(options->delayed_processing));
-	push_string(&state, "window_buffer", interval_text(options->window_buffer));
-	push_string(&state, "dedup_window", interval_text(options->dedup_window));
-	push_string(&state, "dedup", pstrdup(options->dedup_error ? "error" : "drop"));
-	push_string(&state, "retention", retention_text(options->retention));
-	push_string(&state, "completed_retention", retention_text(options->completed_retention));
-	push_string(&state, "group_expiry", retention_text(options->group_expiry));
-	push_string(&state, "dead_retention", retention_text(options->dead_retention));
+	push_string(state, "delayed_processing", interval_text(options->delayed_processing));
+	push_string(state, "window_buffer", interval_text(options->window_buffer));
+	push_string(state, "dedup_window", interval_text(options->dedup_window));
+	push_string(state, "dedup", pstrdup(options->dedup_error ? "error" : "drop"));
+	push_string(state, "retention", retention_text(options->retention));
+	push_string(state, "completed_retention", retention_text(options->completed_retention));
+	push_string(state, "group_expiry", retention_text(options->group_expiry));
+	push_string(state, "dead_retention", retention_text(options->dead_retention));
 	notify.type = jbvBool;
 	notify.val.boolean = options->notify;
-	push_pair(&state, "notify", &notify);
+	push_pair(state, "notify", &notify);
+}
+
+static void
+push_work_options(JsonbParseState **state, const QueueOptions *options)
+{
+	push_string(state, "visibility_timeout", interval_text(options->visibility_timeout));
+	push_integer(state, "max_delivery_attempts", options->max_delivery_attempts);
+	push_string(state, "message_ttl", interval_text(options->message_ttl));
+	push_retry_delay(state, options);
+	push_string(state, "dead_retention", retention_text(options->dead_retention));
+}
+
+Datum
+queue_options_jsonb(const QueueRow *row)
+{
+	JsonbParseState *state = nullptr;
+
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, nullptr);
+	(row->kind == QueueKind::work ? push_work_options : push_log_options)(&state, &row->options);
 	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, nullptr)));
 }
 

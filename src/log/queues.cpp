@@ -18,11 +18,13 @@ queue_table_open(QueueTable *queues, LOCKMODE mode)
 	queues->table = open_table(Table::queues, mode);
 	queues->by_name = open_index(queues->table, {queue_col_tenant + 1, queue_col_name + 1}, mode);
 	queues->by_id = open_index(queues->table, {queue_col_id + 1}, mode);
+	queues->by_log = open_index(queues->table, {queue_col_log_id + 1}, mode);
 }
 
 void
 queue_table_close(QueueTable *queues)
 {
+	index_close(queues->by_log, NoLock);
 	index_close(queues->by_id, NoLock);
 	index_close(queues->by_name, NoLock);
 	table_close(queues->table, NoLock);
@@ -47,6 +49,8 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 	row->log_id = DatumGetInt64(row->values[queue_col_log_id]);
 	row->tenant = *DatumGetUUIDP(row->values[queue_col_tenant]);
 	row->name = TextDatumGetCString(row->values[queue_col_name]);
+	row->kind =
+		strcmp(TextDatumGetCString(row->values[queue_col_kind]), "work") == 0 ? QueueKind::work : QueueKind::log;
 	row->created_at = DatumGetTimestampTz(row->values[queue_col_created_at]);
 	row->options = {};
 	if (!row->nulls[queue_col_lease_time])
@@ -75,6 +79,12 @@ queue_row_from_slot(TupleTableSlot *slot, QueueRow *row)
 		row->options.dead_retention = DatumGetInt64(row->values[queue_col_dead_retention]);
 	if (!row->nulls[queue_col_notify])
 		row->options.notify = DatumGetBool(row->values[queue_col_notify]);
+	if (!row->nulls[queue_col_visibility_timeout])
+		row->options.visibility_timeout = DatumGetInt64(row->values[queue_col_visibility_timeout]);
+	if (!row->nulls[queue_col_max_delivery_attempts])
+		row->options.max_delivery_attempts = DatumGetInt32(row->values[queue_col_max_delivery_attempts]);
+	if (!row->nulls[queue_col_message_ttl])
+		row->options.message_ttl = DatumGetInt64(row->values[queue_col_message_ttl]);
 	row->paused = DatumGetBool(row->values[queue_col_paused]);
 }
 
@@ -113,14 +123,14 @@ queue_find(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row
 }
 
 static bool
-find_by_id(QueueTable *queues, StrategyNumber how, int64 queue_id, QueueRow *row)
+find_by(QueueTable *queues, Relation index, StrategyNumber how, int64 id, QueueRow *row)
 {
 	Snapshot snapshot = register_latest_snapshot();
 	IndexScan scan;
 	bool found;
 
-	index_scan_open(&scan, queues->table, queues->by_id, snapshot);
-	index_scan_key_int8(&scan, 1, how, queue_id);
+	index_scan_open(&scan, queues->table, index, snapshot);
+	index_scan_key_int8(&scan, 1, how, id);
 	found = fetch_one(&scan, row);
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
@@ -130,13 +140,19 @@ find_by_id(QueueTable *queues, StrategyNumber how, int64 queue_id, QueueRow *row
 bool
 queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row)
 {
-	return find_by_id(queues, BTEqualStrategyNumber, queue_id, row);
+	return find_by(queues, queues->by_id, BTEqualStrategyNumber, queue_id, row);
+}
+
+bool
+queue_find_by_log(QueueTable *queues, int64 log_id, QueueRow *row)
+{
+	return find_by(queues, queues->by_log, BTEqualStrategyNumber, log_id, row);
 }
 
 bool
 queue_find_from(QueueTable *queues, int64 queue_id, QueueRow *row)
 {
-	return find_by_id(queues, BTGreaterEqualStrategyNumber, queue_id, row);
+	return find_by(queues, queues->by_id, BTGreaterEqualStrategyNumber, queue_id, row);
 }
 
 LogState
@@ -192,8 +208,24 @@ queue_get(const pg_uuid_t *tenant, Name name, QueueRow *row)
 	queue_table_close(&queues);
 }
 
+void
+queue_check_kind(const QueueRow *row, QueueKind kind, const char *hint)
+{
+	if (row->kind != kind)
+		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE),
+						errmsg("queue \"%s\" is a %s queue", row->name, row->kind == QueueKind::work ? "work" : "log"),
+						errhint("%s", hint)));
+}
+
+void
+queue_get_log(const pg_uuid_t *tenant, Name name, const char *hint, QueueRow *row)
+{
+	queue_get(tenant, name, row);
+	queue_check_kind(row, QueueKind::log, hint);
+}
+
 static void
-insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
+insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueKind kind)
 {
 	TableWriter writer;
 	Datum values[queue_cols] = {};
@@ -204,7 +236,7 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 	values[queue_col_id] = values[queue_col_log_id] = Int64GetDatum(next_id(Sequence::queue_ids));
 	values[queue_col_tenant] = UUIDPGetDatum(tenant);
 	values[queue_col_name] = PointerGetDatum(cstring_to_text_with_len(name.data, name.size));
-	values[queue_col_kind] = CStringGetTextDatum("log");
+	values[queue_col_kind] = CStringGetTextDatum(kind == QueueKind::work ? "work" : "log");
 	values[queue_col_created_at] = TimestampTzGetDatum(GetCurrentTimestamp());
 	values[queue_col_paused] = BoolGetDatum(false);
 	for (int i = queue_col_id; i <= queue_col_created_at; i++)
@@ -221,7 +253,7 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name)
 }
 
 void
-queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row)
+queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row, QueueKind kind)
 {
 	while (!queue_find(queues, tenant, name, row))
 	{
@@ -238,7 +270,7 @@ queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_cr
 		birth = look_for_birth(&scan, &dirty, true, "queue", name_to_cstring(name));
 		index_scan_close(&scan);
 		if (birth == Birth::absent)
-			insert_queue(queues, tenant, name);
+			insert_queue(queues, tenant, name, kind);
 	}
 }
 

@@ -16,6 +16,13 @@ namespace queen
 inline constexpr int64 retry_exponential = -1;
 inline constexpr int64 option_off = -1;
 
+/* What a queue is: its functions are the kind's. */
+enum class QueueKind
+{
+	log,
+	work,
+};
+
 /* Options in force: a null column is its default. Durations in microseconds. */
 struct QueueOptions
 {
@@ -32,6 +39,10 @@ struct QueueOptions
 	int64 group_expiry = option_off;			  /* a group that was idle that long keeps nothing */
 	int64 dead_retention = 14 * USECS_PER_DAY;	  /* dead letters older than this go */
 	bool notify = false;						  /* who LISTENs is told, see notify.h */
+	/* of work queues */
+	int64 visibility_timeout = 30 * USECS_PER_SEC;
+	int32 max_delivery_attempts = 5;
+	int64 message_ttl = 7 * USECS_PER_DAY;
 };
 
 inline constexpr int64 lease_time_least = USECS_PER_SEC;
@@ -40,6 +51,11 @@ inline constexpr int64 deferral_most = 7 * USECS_PER_DAY;
 inline constexpr int64 dedup_window_most = 30 * USECS_PER_DAY;
 inline constexpr int64 retention_most = 3650 * USECS_PER_DAY;
 inline constexpr int64 delay_most = 365 * USECS_PER_DAY;
+inline constexpr int64 visibility_least = USECS_PER_SEC;
+inline constexpr int64 visibility_most = 6 * USECS_PER_HOUR;
+inline constexpr int32 delivery_attempts_most = 100;
+inline constexpr int64 ttl_least = USECS_PER_SEC;
+inline constexpr int64 ttl_most = 30 * USECS_PER_DAY;
 
 /* Columns of queen.queues, from 0. */
 enum QueueColumn : int
@@ -63,6 +79,9 @@ enum QueueColumn : int
 	queue_col_group_expiry,
 	queue_col_dead_retention,
 	queue_col_notify,
+	queue_col_visibility_timeout,
+	queue_col_max_delivery_attempts,
+	queue_col_message_ttl,
 	queue_col_paused,
 	queue_cols,
 };
@@ -70,7 +89,8 @@ enum QueueColumn : int
 struct QueueRow
 {
 	int64 queue_id;
-	int64 log_id; /* its partitions belong to */
+	int64 log_id; /* its partitions, or messages, belong to */
+	QueueKind kind;
 	pg_uuid_t tenant;
 	char *name; /* palloc'ed */
 	TimestampTz created_at;
@@ -82,12 +102,13 @@ struct QueueRow
 	bool nulls[queue_cols];
 };
 
-/* queen.queues with its two indexes. */
+/* queen.queues with its indexes. */
 struct QueueTable
 {
 	Relation table;
 	Relation by_name;
 	Relation by_id;
+	Relation by_log;
 };
 
 void queue_table_open(QueueTable *queues, LOCKMODE mode);
@@ -96,12 +117,28 @@ void queue_table_close(QueueTable *queues);
 /* Find by name or id with the latest snapshot. False when there is none. */
 bool queue_find(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueRow *row);
 bool queue_find_by_id(QueueTable *queues, int64 queue_id, QueueRow *row);
+bool queue_find_by_log(QueueTable *queues, int64 log_id, QueueRow *row);
 
 /* The first from an id on, of any tenant, with the latest snapshot. False at the end. */
 bool queue_find_from(QueueTable *queues, int64 queue_id, QueueRow *row);
 
 /* For a call that only reads the row: find it, or raise 42704. */
 void queue_get(const pg_uuid_t *tenant, Name name, QueueRow *row);
+
+/* The same for what is done with log queues; 42809 with a hint when it is another. */
+void queue_get_log(const pg_uuid_t *tenant, Name name, const char *hint, QueueRow *row);
+
+/* 42809 when the queue is not of a kind. hint: what is there for a queue of the other kind. */
+void queue_check_kind(const QueueRow *row, QueueKind kind, const char *hint);
+
+/* What there is for work queues in the place of … */
+inline constexpr const char *hint_for_push =
+	"Put messages into a work queue with queen.enqueue() or queen.enqueue_batch().";
+inline constexpr const char *hint_for_pop =
+	"Take messages of a work queue with queen.dequeue(), which also waits for some.";
+inline constexpr const char *hint_for_groups =
+	"A work queue has no consumer groups or partitions; queen.count_messages() says what is in it.";
+inline constexpr const char *hint_for_seek = "A work queue has no positions: what is acknowledged is gone.";
 
 /* Does a queue still have a log? */
 enum class LogState
@@ -121,10 +158,11 @@ LogState queue_log_state(QueueTable *queues, int64 queue_id, int64 log_id, Trans
 void queue_row_from_slot(TupleTableSlot *slot, QueueRow *row);
 
 /*
- * Find the queue or bring it to life; a birth by another transaction that has not ended is waited for, at most
+ * Find the queue, of whatever kind, or bring one of a kind to life; a birth by another transaction that has not ended is waited for, at most
  * queen.flush_timeout (QN002). Raises 42704 when it is missing and may_create is false.
  */
-void queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row);
+void queue_ensure(QueueTable *queues, const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *row,
+				  QueueKind kind = QueueKind::log);
 
 /*
  * Merge options into a queue's, waiting for another transaction that changes them; row is what is in force then. 42704
@@ -157,11 +195,11 @@ void queue_tell(int64 queue_id);
 /* 42704: the queue is not there. */
 [[noreturn]] void raise_unknown_queue(Name name);
 
-/* Merge a JSON object of options into a row's values; raises on an unknown option, type or range. */
+/* Merge a JSON object of options into a row's values; raises on one that its kind does not have, type or range. */
 void queue_options_merge(Jsonb *options, Datum *values, bool *nulls);
 
-/* All options in force as a JSON object. */
-Datum queue_options_jsonb(const QueueOptions *options);
+/* All options of the queue's kind in force, as a JSON object. */
+Datum queue_options_jsonb(const QueueRow *row);
 
 /* The delay before delivery number attempts + 1. */
 int64 retry_delay_of(const QueueOptions *options, int32 attempts);

@@ -124,7 +124,7 @@ run(FunctionCallInfo fcinfo, int partition_argno, Seek *seek)
 
 	if (pinned)
 		partition_name = name_argument(fcinfo, partition_argno, "partition");
-	queue_get(setting_tenant(), queue_name, &queue);
+	queue_get_log(setting_tenant(), queue_name, hint_for_seek, &queue);
 	if (!group_find(queue.queue_id, group_name, &group))
 		raise_unknown_group(queue.name, group_name);
 	journal_changes();

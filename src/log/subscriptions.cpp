@@ -128,7 +128,10 @@ queen_subscribe(PG_FUNCTION_ARGS)
 	start = start_argument(fcinfo, 2);
 	queue_table_open(&queues, RowExclusiveLock);
 	do
+	{
 		queue_ensure(&queues, setting_tenant(), queue_name, setting_auto_create, &queue);
+		queue_check_kind(&queue, QueueKind::log, hint_for_groups);
+	}
 	/* whoever drops the queue meanwhile would not see the new group, and it would go along */
 	while (!queue_hold(&queues, setting_tenant(), queue_name, &queue));
 	queue_table_close(&queues);
@@ -154,7 +157,7 @@ queen_unsubscribe(PG_FUNCTION_ARGS)
 	guard_write("queen.unsubscribe()");
 	queue_name = name_argument(fcinfo, 0, "queue");
 	group_name = name_argument(fcinfo, 1, "consumer_group");
-	queue_get(setting_tenant(), queue_name, &queue);
+	queue_get_log(setting_tenant(), queue_name, hint_for_groups, &queue);
 	found = group_delete(queue.queue_id, group_name, &group);
 	journal_changes();
 	if (found)

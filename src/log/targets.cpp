@@ -50,6 +50,7 @@ resolve_queue(Resolver *resolver, FlushTarget *target)
 			queue_ensure(&resolver->queues, &queue->tenant, queue->name, queue->may_create, &resolver->row);
 		else if (!queue_find(&resolver->queues, &queue->tenant, queue->name, &resolver->row))
 			refuse_birth("queue", queue->name);
+		queue_check_kind(&resolver->row, QueueKind::log, hint_for_push);
 	}
 	resolver->last = queue;
 	target->known.queue_id = resolver->row.queue_id;

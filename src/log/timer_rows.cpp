@@ -49,6 +49,10 @@ timer_row_fill(const TimerName *name, const TimerMessage *message, TimerRow *row
 		put(message->raw ? timer_col_payload : timer_col_message, message->content);
 	if (message->headers != nullptr)
 		put(timer_col_headers, PointerGetDatum(message->headers));
+	if (message->priority != 0)
+		put(timer_col_priority, Int16GetDatum(message->priority));
+	if (message->ttl != 0)
+		put(timer_col_ttl, Int64GetDatum(message->ttl));
 	put(timer_col_attempts, Int32GetDatum(0));
 	put(timer_col_created_at, TimestampTzGetDatum(now));
 	put(timer_col_updated_at, TimestampTzGetDatum(now));

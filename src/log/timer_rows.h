@@ -30,6 +30,8 @@ enum TimerColumn : int
 	timer_col_last_error,
 	timer_col_created_at,
 	timer_col_updated_at,
+	timer_col_priority,
+	timer_col_ttl,
 	timer_cols,
 };
 
@@ -53,6 +55,9 @@ is_occurrence(Name key)
 	return key.data[0] == occurrence_mark;
 }
 
+/* The partition of what names none. */
+inline constexpr Name default_partition = {"Default", 7};
+
 /* What a timer will push, and when. */
 struct TimerMessage
 {
@@ -62,6 +67,8 @@ struct TimerMessage
 	bool raw;
 	Datum content;	/* jsonb, raw: bytea */
 	Jsonb *headers; /* may be null */
+	int16 priority; /* it goes to a work queue; 0: to what is there, or a log queue */
+	int64 ttl;		/* there; 0: as the queue says */
 };
 
 /* A new row: no attempts, created now. */

@@ -75,6 +75,26 @@ simple_table_tuple_update_compat(Relation rel, ItemPointer tid, TupleTableSlot *
 #endif
 }
 
+/* The same change: an update that gives up, or waits, at a row that another transaction is at. */
+inline TM_Result
+table_tuple_update_compat(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, bool wait,
+						  bool *update_indexes)
+{
+	TM_FailureData failure;
+	LockTupleMode mode;
+	TM_Result result;
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes which = TU_None;
+
+	result = table_tuple_update(rel, tid, slot, cid, InvalidSnapshot, InvalidSnapshot, wait, &failure, &mode, &which);
+	*update_indexes = which != TU_None;
+#else
+	result = table_tuple_update(rel, tid, slot, cid, InvalidSnapshot, InvalidSnapshot, wait, &failure, &mode,
+								update_indexes);
+#endif
+	return result;
+}
+
 /* 17 gave processes numbers of their own and moved the virtual transaction id */
 inline int
 my_proc_number()

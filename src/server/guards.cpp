@@ -31,7 +31,7 @@ guard_write(const char *function)
 }
 
 void
-guard_take(const char *function)
+guard_take(const char *function, const char *enders)
 {
 	guard_write(function);
 	if (IsolationUsesXactSnapshot())
@@ -39,8 +39,7 @@ guard_take(const char *function)
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot execute %s in a transaction of isolation level %s", function,
 						XactIsoLevel == XACT_REPEATABLE_READ ? "repeatable read" : "serializable"),
-				 errhint("Take messages in a READ COMMITTED transaction; queen.ack() and queen.nack() work in every "
-						 "isolation level.")));
+				 errhint("Take messages in a READ COMMITTED transaction; %s work in every isolation level.", enders)));
 }
 
 void

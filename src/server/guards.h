@@ -23,8 +23,11 @@ void guard_push(const char *function);
  */
 void guard_write(const char *function);
 
-/* guard_write, and refuse an isolation level above READ COMMITTED (25000): for what takes messages. */
-void guard_take(const char *function);
+/*
+ * guard_write, and refuse an isolation level above READ COMMITTED (25000): for what takes messages. enders: the functions that end what it begins, for
+ * the hint.
+ */
+void guard_take(const char *function, const char *enders = "queen.ack() and queen.nack()");
 
 /*
  * For a procedure that commits: refuse it where it would commit what is not its own, in a transaction block, a function, a savepoint, or a

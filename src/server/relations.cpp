@@ -17,13 +17,14 @@ constexpr int name_count = table_count + sequence_count;
 
 /* in the order of the two enums */
 constexpr const char *const names[name_count] = {
-	"queues",		   "log_partitions",	 "log_starts",	  "log_dropped", "log_segments", "log_txns",
-	"log_groups",	   "log_retired_groups", "log_consumers", "log_cursors", "dead_letters", "log_timers",
-	"log_timer_rules", "queue_ids",			 "partition_ids", "group_ids",	 "dead_ids",	 "dropped_ids",
+	"queues",		 "log_partitions", "log_starts",		 "log_dropped",	  "log_segments",
+	"log_txns",		 "log_groups",	   "log_retired_groups", "log_consumers", "log_cursors",
+	"dead_letters",	 "log_timers",	   "log_timer_rules",	 "messages",	  "queue_ids",
+	"partition_ids", "group_ids",	   "dead_ids",			 "dropped_ids",	  "message_orders",
 };
 
 /* columns that this library knows, in the order of enum class Table; more may follow, see check_columns */
-constexpr int known_columns[table_count] = {20, 4, 3, 5, 5, 4, 8, 4, 3, 15, 18, 15, 14};
+constexpr int known_columns[table_count] = {23, 4, 3, 5, 5, 4, 8, 4, 3, 15, 19, 17, 14, 16};
 
 constinit Oid oids[name_count] = {};
 constinit bool oids_valid = false;
@@ -82,15 +83,43 @@ check_columns(Table table, Relation rel)
 				 errhint("Bring library and extension to the same version with ALTER EXTENSION queen UPDATE.")));
 }
 
+/* Rows whose column has a value; column 0: all rows. */
+struct RowsOf
+{
+	AttrNumber column;
+	const char *value;
+};
+
+bool
+is_of_rows(Relation index, const RowsOf *rows)
+{
+	List *predicate = NIL;
+	const OpExpr *comparison;
+	const Var *column;
+	const Const *value;
+
+	if (!heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr))
+		predicate = RelationGetIndexPredicate(index);
+	if (rows->column == 0 || list_length(predicate) != 1 || !IsA(linitial(predicate), OpExpr))
+		return rows->column == 0 && predicate == NIL;
+	comparison = (const OpExpr *) linitial(predicate);
+	if (comparison->opno != TextEqualOperator || !IsA(linitial(comparison->args), Var) ||
+		!IsA(lsecond(comparison->args), Const))
+		return false;
+	column = (const Var *) linitial(comparison->args);
+	value = (const Const *) lsecond(comparison->args);
+	return column->varattno == rows->column && !value->constisnull &&
+		   strcmp(TextDatumGetCString(value->constvalue), rows->value) == 0;
+}
+
 /* Is this an index that our scans and conflict checks can rest on? A DBA may have made others on the same columns. */
 bool
-is_ours(Relation table, Relation index, std::initializer_list<AttrNumber> key, bool unique)
+is_ours(Relation table, Relation index, std::initializer_list<AttrNumber> key, bool unique, const RowsOf *rows)
 {
 	Form_pg_index form = index->rd_index;
 	bool match = form->indisvalid && form->indislive && form->indisunique >= unique &&
 				 index->rd_rel->relam == BTREE_AM_OID && form->indnkeyatts == (int) key.size() &&
-				 heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, nullptr) &&
-				 heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr);
+				 heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, nullptr) && is_of_rows(index, rows);
 
 	for (int i = 0; match && i < (int) key.size(); i++)
 		match = form->indkey.values[i] == key.begin()[i] && index->rd_indoption[i] == 0 &&
@@ -247,8 +276,8 @@ tables_were_dropped(Oid tables)
 	return true;
 }
 
-Relation
-open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode, bool unique)
+static Relation
+open_index_of(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode, bool unique, const RowsOf *rows)
 {
 	List *indexes = RelationGetIndexList(table);
 	ListCell *cell;
@@ -257,7 +286,7 @@ open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode,
 	{
 		Relation index = index_open(lfirst_oid(cell), mode);
 
-		if (is_ours(table, index, key, unique))
+		if (is_ours(table, index, key, unique, rows))
 		{
 			list_free(indexes);
 			return index;
@@ -268,6 +297,23 @@ open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode,
 					errmsg("table \"%s\" has no valid index on its key", RelationGetRelationName(table)),
 					errhint("REINDEX the table.")));
 	pg_unreachable();
+}
+
+Relation
+open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode, bool unique)
+{
+	const RowsOf all = {0, nullptr};
+
+	return open_index_of(table, key, mode, unique, &all);
+}
+
+Relation
+open_partial_index(Relation table, std::initializer_list<AttrNumber> key, AttrNumber column, const char *value,
+				   LOCKMODE mode)
+{
+	const RowsOf rows = {column, value};
+
+	return open_index_of(table, key, mode, false, &rows);
 }
 
 int64

@@ -28,6 +28,7 @@ enum class Table : int
 	dead_letters,
 	log_timers,
 	log_timer_rules,
+	messages,
 	count,
 };
 
@@ -38,6 +39,7 @@ enum class Sequence : int
 	group_ids,
 	dead_ids,
 	dropped_ids,
+	message_orders,
 	count,
 };
 
@@ -99,6 +101,10 @@ bool tables_were_dropped(Oid tables);
  * unless said otherwise. XX000 when there is none. Close with index_close(rel, NoLock).
  */
 Relation open_index(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mode, bool unique = true);
+
+/* The same for an index on the rows whose text column has a value, and only on those. Not unique. */
+Relation open_partial_index(Relation table, std::initializer_list<AttrNumber> key, AttrNumber column, const char *value,
+							LOCKMODE mode);
 
 /* The next id of a sequence; raises 2200H when it is used up. */
 int64 next_id(Sequence sequence);

@@ -60,6 +60,12 @@ index_scan_key_int8(IndexScan *scan, AttrNumber column, StrategyNumber strategy,
 }
 
 void
+index_scan_key_int2(IndexScan *scan, AttrNumber column, int16 value)
+{
+	add_key(scan, column, BTEqualStrategyNumber, F_INT2EQ, InvalidOid, Int16GetDatum(value));
+}
+
+void
 index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value, StrategyNumber strategy)
 {
 	constexpr RegProcedure compare[] = {F_TEXT_LT, F_TEXT_LE, F_TEXTEQ, F_TEXT_GE, F_TEXT_GT};
@@ -338,6 +344,21 @@ table_writer_update(TableWriter *writer, ItemPointer tid, const Datum *values, c
 		exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, true, false, nullptr);
 	ResetPerTupleExprContext(writer->estate);
 	CommandCounterIncrement();
+}
+
+bool
+table_writer_update_unless_locked(TableWriter *writer, ItemPointer tid, const Datum *values, const bool *nulls)
+{
+	bool update_indexes;
+	TM_Result result;
+
+	fill_slot(writer, values, nulls);
+	result =
+		table_tuple_update_compat(writer->table, tid, writer->slot, GetCurrentCommandId(true), false, &update_indexes);
+	if (result == TM_Ok && update_indexes)
+		exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, true, false, nullptr);
+	ResetPerTupleExprContext(writer->estate);
+	return result == TM_Ok;
 }
 
 void

@@ -51,6 +51,7 @@ void index_scan_close(IndexScan *scan);
 
 /* Append a key: column (of the index, from 1) compared with a value. */
 void index_scan_key_int8(IndexScan *scan, AttrNumber column, StrategyNumber strategy, int64 value);
+void index_scan_key_int2(IndexScan *scan, AttrNumber column, int16 value);
 void index_scan_key_text(IndexScan *scan, AttrNumber column, Datum value,
 						 StrategyNumber strategy = BTEqualStrategyNumber);
 void index_scan_key_uuid(IndexScan *scan, AttrNumber column, Datum value,
@@ -132,6 +133,12 @@ bool table_writer_insert_unless_exists(TableWriter *writer, const Datum *values,
 
 /* Replace the row at tid, which this transaction has locked. Ends with CommandCounterIncrement. */
 void table_writer_update(TableWriter *writer, ItemPointer tid, const Datum *values, const bool *nulls);
+
+/*
+ * Replace the row version at tid, found with a snapshot of after it. False, at once, when another transaction is or was at it. The caller ends
+ * with CommandCounterIncrement.
+ */
+bool table_writer_update_unless_locked(TableWriter *writer, ItemPointer tid, const Datum *values, const bool *nulls);
 
 /* Delete the row at tid, which this transaction has locked. Ends with CommandCounterIncrement. */
 void delete_row(Relation table, ItemPointer tid);

@@ -39,6 +39,8 @@ enum class TransactionStage : int
 	hotlist,
 	waiting,
 	aborted,
+	work_put,
+	work_marks, /* behind aborted: who is woken finds what was counted */
 	timer_news,
 	timers_due,
 	timer_counts,

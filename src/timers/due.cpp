@@ -179,6 +179,9 @@ add(Collector *collector, TupleTableSlot *slot, const TimerMark *mark)
 	timer->mark = *mark;
 	(void) slot_getattr(slot, timer_col_retry_at + 1, &isnull);
 	timer->put_off = !isnull;
+	timer->priority = DatumGetInt16(slot_getattr(slot, timer_col_priority + 1, &isnull));
+	if (isnull)
+		timer->priority = 0;
 	/* one that is larger than the whole bound goes all the same, alone */
 	collector->bytes -= Min(size, collector->bytes);
 }
@@ -455,10 +458,15 @@ due_ended(bool committed)
 }
 
 bool
+same_queue(const DueTimer *left, const DueTimer *right)
+{
+	return memcmp(&left->tenant, &right->tenant, UUID_LEN) == 0 && compare_names(left->queue, right->queue) == 0;
+}
+
+bool
 same_destination(const DueTimer *left, const DueTimer *right)
 {
-	return memcmp(&left->tenant, &right->tenant, UUID_LEN) == 0 && compare_names(left->queue, right->queue) == 0 &&
-		   compare_names(left->partition, right->partition) == 0;
+	return same_queue(left, right) && compare_names(left->partition, right->partition) == 0;
 }
 
 const TransactionParticipant due_participant = {nullptr, nullptr, due_ended, nullptr, nullptr, nullptr};

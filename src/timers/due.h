@@ -31,8 +31,9 @@ struct DueTimer
 	Name partition;
 	TimestampTz deliver_at;
 	TimerMark mark;
-	bool put_off; /* once before */
-	bool again;	  /* … or another one for its destination */
+	bool put_off;	/* once before */
+	bool again;		/* … or another one for its destination */
+	int16 priority; /* 0: none was given */
 };
 
 /* A key as users know it. */
@@ -52,6 +53,7 @@ struct DueBatch
 	bool complete;	  /* the scan began where nothing could be missed: what it says of next is so */
 };
 
+bool same_queue(const DueTimer *left, const DueTimer *right);
 bool same_destination(const DueTimer *left, const DueTimer *right);
 
 /* What a transaction has collected and was rolled back is looked at again. */

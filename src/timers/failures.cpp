@@ -20,17 +20,21 @@ constexpr int most_attempts = 5;
 constexpr int64 passing_delay = USECS_PER_SEC;
 constexpr int64 most_delay = 60 * USECS_PER_SEC;
 
-/* The queue's id, 0 when there is none: a dead letter must not need what could not be made. */
+/* The queue's id, 0 when there is none: a dead letter must not need what could not be made. And its kind, or that which it would have. */
 int64
-queue_id_of(const DueTimer *timer)
+queue_id_of(const DueTimer *timer, QueueKind *kind)
 {
 	QueueTable queues;
 	QueueRow queue;
 	int64 id = 0;
 
+	*kind = timer->priority != 0 ? QueueKind::work : QueueKind::log;
 	queue_table_open(&queues, AccessShareLock);
 	if (queue_find(&queues, &timer->tenant, timer->queue, &queue))
+	{
 		id = queue.queue_id;
+		*kind = queue.kind;
+	}
 	queue_table_close(&queues);
 	return id;
 }
@@ -49,8 +53,9 @@ insert_letter(const DueTimer *timer, const TimerRow *row, const TimerMessage *of
 		{dead_col_message, timer_col_message},	   {dead_col_payload, timer_col_payload},
 		{dead_col_headers, timer_col_headers},	   {dead_col_attempts, timer_col_attempts},
 		{dead_col_error, timer_col_last_error},	   {dead_col_enqueued_at, timer_col_created_at},
-		{dead_col_timer_key, timer_col_key},
+		{dead_col_timer_key, timer_col_key},	   {dead_col_priority, timer_col_priority},
 	};
+	QueueKind kind;
 	Datum values[dead_cols];
 	bool nulls[dead_cols];
 
@@ -60,9 +65,9 @@ insert_letter(const DueTimer *timer, const TimerRow *row, const TimerMessage *of
 		values[to] = row->values[from];
 		nulls[to] = row->nulls[from];
 	}
-	values[dead_col_queue_id] = Int64GetDatum(queue_id_of(timer));
+	values[dead_col_queue_id] = Int64GetDatum(queue_id_of(timer, &kind));
 	nulls[dead_col_queue_id] = false;
-	values[dead_col_kind] = CStringGetTextDatum("log");
+	values[dead_col_kind] = CStringGetTextDatum(kind == QueueKind::work ? "work" : "log");
 	nulls[dead_col_kind] = false;
 	if (of_rule != nullptr)
 	{

@@ -17,6 +17,7 @@
 #include "timers/due.h"
 #include "timers/failures.h"
 #include "timers/occurrences.h"
+#include "workqueue/put.h"
 
 namespace queen
 {
@@ -43,8 +44,12 @@ struct Firing
 	Oid tables;		 /* as lock_for_push says */
 	Failure failure; /* of what is put off */
 	const ErrorData *error;
-	int wait;	/* milliseconds, for each lock */
-	int64 lost; /* microseconds, in attempts that came to nothing for a lock */
+	int wait;				  /* milliseconds, for each lock */
+	int64 lost;				  /* microseconds, in attempts that came to nothing for a lock */
+	const DueTimer *queue_of; /* the last timer whose queue was looked at, in this attempt */
+	QueueKind kind;			  /* of that */
+	MemoryContext of_attempt;
+	PutTarget target; /* if it is a work queue */
 };
 
 /* What is tried under a sub-transaction. */
@@ -98,15 +103,63 @@ row_message(TupleTableSlot *slot, TimerMessage *message)
 		message->content = slot_getattr(slot, timer_col_payload + 1, &isnull);
 	if (message->raw && isnull)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("timer has no message")));
+	message->priority = DatumGetInt16(slot_getattr(slot, timer_col_priority + 1, &isnull));
+	if (isnull)
+		message->priority = 0;
+	message->ttl = DatumGetInt64(slot_getattr(slot, timer_col_ttl + 1, &isnull));
+	if (isnull)
+		message->ttl = 0;
 	message->headers = bare ? nullptr : DatumGetJsonbP(headers);
 }
 
-/* Into the push buffer. How large it is. */
-Size
-push_timer(const Firing *firing, const DueTimer *timer, const TimerMessage *message)
+void
+leave_queue(Firing *firing)
 {
-	const varlena *plain = PG_DETOAST_DATUM_PACKED(message->content);
+	if (firing->queue_of != nullptr && firing->kind == QueueKind::work)
+		put_close(&firing->target);
+	firing->queue_of = nullptr;
+}
 
+/* The queue of a timer, which may have been dropped since it was looked for. */
+void
+enter_queue(Firing *firing, const DueTimer *timer)
+{
+	const MemoryContext caller = MemoryContextSwitchTo(firing->of_attempt);
+	QueueTable queues;
+	QueueRow queue;
+
+	leave_queue(firing);
+	queue_table_open(&queues, AccessShareLock);
+	firing->kind = timer->priority != 0 ? QueueKind::work : QueueKind::log;
+	if (queue_find(&queues, &timer->tenant, timer->queue, &queue))
+		firing->kind = queue.kind;
+	queue_table_close(&queues);
+	if (firing->kind == QueueKind::work)
+		put_open(&firing->target, &timer->tenant, timer->queue, setting_auto_create);
+	firing->queue_of = timer;
+	MemoryContextSwitchTo(caller);
+}
+
+/* Into the push buffer, or the work queue. How large it is. */
+Size
+push_timer(Firing *firing, const DueTimer *timer, const TimerMessage *message)
+{
+	const varlena *plain;
+
+	if (firing->queue_of == nullptr || !same_queue(firing->queue_of, timer))
+		enter_queue(firing, timer);
+	if (firing->kind == QueueKind::work)
+	{
+		const WorkMessage work = {message->id,	message->priority, message->ttl,
+								  message->raw, message->content,  message->headers};
+
+		put_message(&firing->target, &work);
+		return toast_raw_datum_size(message->content);
+	}
+	if (message->priority != 0)
+		ereport(ERROR, (errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("queue \"%s\" is a log queue", timer->queue.data),
+						errdetail("The timer has a priority, so it was meant for a work queue.")));
+	plain = PG_DETOAST_DATUM_PACKED(message->content);
 	push_buffer_add(push_buffer_partition(firing->tables, &timer->tenant, timer->queue, timer->partition), &message->id,
 					message->raw, message->headers, VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), nullptr);
 	return VARSIZE_ANY_EXHDR(plain);
@@ -160,6 +213,8 @@ fire(Firing *firing, int first, int count)
 
 	done.next = DT_NOEND;
 	firing->tables = lock_for_push();
+	firing->queue_of = nullptr;
+	firing->of_attempt = caller;
 	for (int i = first; i < first + count; i++)
 	{
 		DueTimer *timer = &firing->batch.timers[i];
@@ -185,6 +240,7 @@ fire(Firing *firing, int first, int count)
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(per_row);
 	ExecDropSingleTupleTableSlot(slot);
+	leave_queue(firing);
 	flush_pushes();
 	timer_counts_note(taken, count_taken, TimerEnd::fired);
 	pfree(taken);
@@ -293,17 +349,20 @@ fire_part(Firing *firing, int first, int count, int wait)
 	FreeErrorData(error);
 }
 
-/* The queue of the first timer comes to be. */
+/* The queue of the timers comes to be: a log queue, unless a priority was given. */
 void
 give_birth(Firing *firing, int first, int count)
 {
 	const DueTimer *timer = &firing->batch.timers[first];
+	QueueKind kind = QueueKind::log;
 	QueueTable queues;
 	QueueRow queue;
 
-	(void) count;
+	for (int i = first; i < first + count; i++)
+		if (firing->batch.timers[i].priority != 0)
+			kind = QueueKind::work;
 	queue_table_open(&queues, RowExclusiveLock);
-	queue_ensure(&queues, &timer->tenant, timer->queue, setting_auto_create, &queue);
+	queue_ensure(&queues, &timer->tenant, timer->queue, setting_auto_create, &queue, kind);
 	queue_table_close(&queues);
 }
 
@@ -325,9 +384,7 @@ make_queues(Firing *firing)
 	{
 		ErrorData *error;
 
-		for (end = i + 1; end < firing->batch.count && memcmp(&timers[end].tenant, &timers[i].tenant, UUID_LEN) == 0 &&
-						  timers[end].queue.size == timers[i].queue.size &&
-						  memcmp(timers[end].queue.data, timers[i].queue.data, (Size) timers[i].queue.size) == 0;)
+		for (end = i + 1; end < firing->batch.count && same_queue(&timers[i], &timers[end]);)
 			end++;
 		if (queue_find(&queues, &timers[i].tenant, timers[i].queue, &queue))
 			continue;

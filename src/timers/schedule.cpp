@@ -10,6 +10,7 @@
 #include "server/settings.h"
 #include "server/uuids.h"
 #include "timers/timers.h"
+#include "workqueue/put.h"
 
 namespace queen
 {
@@ -43,13 +44,31 @@ mode_argument(FunctionCallInfo fcinfo, int argno)
 	return Mode::keep;
 }
 
+/* The arguments priority and ttl, for work queues; the queue, if it is there, has to be of the kind that they and the partition say. */
 void
-refuse_work_arguments(FunctionCallInfo fcinfo, int priority_arg, int ttl_arg)
+work_arguments(FunctionCallInfo fcinfo, int priority_arg, int ttl_arg, Name name, TimerMessage *message)
 {
-	if (!PG_ARGISNULL(priority_arg))
-		raise_unsupported_argument("priority", "Timers go to log queues in this version.");
-	if (!PG_ARGISNULL(ttl_arg))
-		raise_unsupported_argument("ttl", "Timers go to log queues in this version.");
+	const bool partitioned = message->partition.size != default_partition.size ||
+							 memcmp(message->partition.data, default_partition.data, default_partition.size) != 0;
+	QueueTable queues;
+	QueueRow queue;
+
+	message->ttl = ttl_argument(fcinfo, ttl_arg);
+	if (!PG_ARGISNULL(priority_arg) || message->ttl != 0)
+		message->priority = PG_ARGISNULL(priority_arg) ? priority_medium : priority_argument(fcinfo, priority_arg);
+	if (message->priority != 0 && partitioned)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("partition cannot be combined with priority or ttl"),
+				 errhint("Work queues have priorities, log queues have partitions.")));
+	queue_table_open(&queues, AccessShareLock);
+	if (queue_find(&queues, setting_tenant(), name, &queue))
+	{
+		if (message->priority != 0)
+			queue_check_kind(&queue, QueueKind::work, "A log queue has no priorities: leave priority and ttl out.");
+		else if (partitioned)
+			queue_check_kind(&queue, QueueKind::log, "A work queue has no partitions: leave partition out.");
+	}
+	queue_table_close(&queues);
 }
 
 TimerVerdict
@@ -148,7 +167,7 @@ queen_schedule(PG_FUNCTION_ARGS)
 	message.content = PG_GETARG_DATUM(2);
 	message.deliver_at = deliver_at_argument(fcinfo, 3, 4);
 	message.partition = name_argument(fcinfo, 5, "partition");
-	refuse_work_arguments(fcinfo, 6, 7);
+	work_arguments(fcinfo, 6, 7, name.queue, &message);
 	message.headers = push_headers_argument(fcinfo, 8);
 	mode = mode_argument(fcinfo, 9);
 	push_check_size(VARSIZE_ANY_EXHDR(PG_GETARG_JSONB_P(2)), message.headers);

@@ -7,6 +7,7 @@
 #include "log/maintain.h"
 #include "log/retention_watch.h"
 #include "log/ring_floor.h"
+#include "log/work_calls.h"
 #include "server/settings.h"
 #include "worker/process.h"
 
@@ -113,10 +114,29 @@ expire_keys(const TaskRun *run)
 	return step(&passes, run->now);
 }
 
+/* Messages of work queues that have expired: when the next one is due, as far as the last pass has seen, but not all the time. */
+core::Micros
+expire_messages(const TaskRun *run)
+{
+	static constinit bool under_way = false;
+	const core::Micros interval = seconds(setting_maintain_interval);
+	const bool first = !under_way;
+	TimestampTz next;
+
+	/* an error cuts the pass short */
+	under_way = false;
+	if (interval == 0)
+		return core::never;
+	under_way = work_calls->expire_step(first, &next);
+	if (under_way)
+		return 0;
+	return run->now + Min(Max(next - GetCurrentTimestamp(), (int64) USECS_PER_SEC), interval);
+}
+
 constexpr Task tasks[] = {
-	{"upkeep", TaskNeeds::nothing, nullptr, upkeep},		{"floor", TaskNeeds::tables, nullptr, floor},
+	{"upkeep", TaskNeeds::nothing, nullptr, upkeep},	  {"floor", TaskNeeds::tables, nullptr, floor},
 	{"retention", TaskNeeds::tables, nullptr, retention}, {"clean-up", TaskNeeds::tables, nullptr, clean_up},
-	{"keys", TaskNeeds::tables, nullptr, expire_keys},
+	{"keys", TaskNeeds::tables, nullptr, expire_keys},	  {"messages", TaskNeeds::tables, nullptr, expire_messages},
 };
 
 } // namespace

@@ -128,7 +128,7 @@ SELECT c.oid::regclass, a FROM pg_class c, aclexplode(relacl) a WHERE relnamespa
 SELECT p.oid::regprocedure, a FROM pg_proc p, aclexplode(proacl) a WHERE pronamespace = 'queen'::regnamespace AND a.grantee NOT IN (proowner, 'pg_monitor'::regrole);
 SELECT t.oid::regtype, a FROM pg_type t, aclexplode(typacl) a WHERE t.oid = 'queen.message'::regtype AND a.grantee <> typowner;
 -- Even so a dump is made without a warning of rights that it cannot carry: none is recorded on a table's row type.
-SELECT t.oid::regtype FROM pg_init_privs i JOIN pg_type t ON t.oid = objoid AND classoid = 'pg_type'::regclass WHERE i.objoid <> 'queen.message'::regtype;
+SELECT t.oid::regtype FROM pg_init_privs i JOIN pg_type t ON t.oid = objoid AND classoid = 'pg_type'::regclass WHERE i.objoid NOT IN ('queen.message'::regtype, 'queen.delivery'::regtype);
 DROP OWNED BY regress_schema_owner;
 ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM PUBLIC;
 DROP ROLE regress_schema_owner, regress_schema_super;

@@ -6,6 +6,7 @@
 
 SELECT count(queen.push('bad', to_jsonb(i))) FROM generate_series(0, 9) i;
 SELECT count(*) FROM take('bad');
+SELECT queen.create_queue('bad work', 'work');
 
 -- NULL for every argument of every function that has a value for each: 22004, or the argument's default.
 CREATE TABLE calls (n int, function text, arguments text[], names text[]);
@@ -57,7 +58,16 @@ INSERT INTO calls VALUES
 	(44, 'count_timers', ARRAY['''bad''', '''k'''], '{queue,prefix}'),
 	(45, 'next_timer', ARRAY['''bad'''], '{queue}'),
 	(46, 'fire_timers', ARRAY['1'], '{max_rows}'),
-	(47, 'notify_channel', ARRAY['''bad'''], '{queue}');
+	(47, 'notify_channel', ARRAY['''bad'''], '{queue}'),
+	(48, 'enqueue', ARRAY['''bad work''', '''1''', '''high''', '''1 s''', '''{}'''], '{queue,message,priority,ttl,headers}'),
+	(49, 'enqueue_batch', ARRAY['''bad work''', '''[1]''', '''low''', '''1 s'''], '{queue,messages,priority,ttl}'),
+	(50, 'dequeue', ARRAY['''bad work''', '1', '''1 s''', '''0'''], '{queue,max_messages,visibility,wait}'),
+	(51, 'acknowledge', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee'''], '{message_id,receipt}'),
+	(52, 'acknowledge_batch', ARRAY['''{01a22a47-f93b-72a8-9510-e48d22f938ee}''', '''{01a22a47-f93b-42a8-9510-e48d22f938ee}'''], '{message_ids,receipts}'),
+	(53, 'change_visibility', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee''', '''1 s'''],
+		'{message_id,receipt,visibility}'),
+	(54, 'reject', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee''', '''e'''], '{message_id,receipt,error}'),
+	(55, 'count_messages', ARRAY['''bad work'''], '{queue}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0 AND prokind = 'f'
 	AND proname NOT IN (SELECT function FROM calls);

@@ -121,7 +121,7 @@ SELECT attempts(
 	$$SELECT queen.create_queue('queues refused', 'log', '{"lease_time": 0}')$$,
 	$$SELECT queen.create_queue('queues refused', 'log', '{"unknown": 1}')$$,
 	$$SELECT queen.create_queue('queues refused', 'log', '[]')$$,
-	$$SELECT queen.create_queue('queues refused', 'work')$$,
+	$$SELECT queen.create_queue('queues refused', 'works')$$,
 	$$SELECT queen.create_queue('queues refused', 'Log')$$,
 	$$SELECT queen.create_queue('queues refused', '')$$,
 	$$SELECT queen.create_queue('queues refused', 'priority "high"')$$);

@@ -58,7 +58,7 @@ SELECT * FROM damaged(
 	'ALTER TABLE queen.log_groups DROP CONSTRAINT log_groups_queue_id_name_key',
 	'INSERT INTO queen.log_groups SELECT 900000000001, tenant, queue_id, name, now(), NULL, false, now() FROM queen.log_groups JOIN mine ON group_id = g');
 SELECT * FROM damaged('UPDATE queen.log_groups SET tenant = ''aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa'' FROM mine WHERE group_id = g');
-SELECT * FROM damaged('INSERT INTO queen.queues (queue_id, log_id, tenant, name, kind, created_at, paused) SELECT 900000000001, l, tenant, name || '' two'', kind, now(), false FROM queen.queues JOIN mine ON queue_id = q');
+SELECT * FROM damaged('ALTER TABLE queen.queues DROP CONSTRAINT queues_log_id_key', 'INSERT INTO queen.queues (queue_id, log_id, tenant, name, kind, created_at, paused) SELECT 900000000001, l, tenant, name || '' two'', kind, now(), false FROM queen.queues JOIN mine ON queue_id = q');
 SELECT * FROM damaged('ALTER TABLE queen.queues DROP CONSTRAINT queues_tenant_name_key', 'INSERT INTO queen.queues (queue_id, log_id, tenant, name, kind, created_at, paused) SELECT 900000000001, 900000000001, tenant, name, kind, now(), false FROM queen.queues JOIN mine ON queue_id = q');
 
 -- What is going to be deleted though it is there.

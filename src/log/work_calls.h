@@ -1,0 +1,54 @@
+/*
+ * work_calls.h: what functions that serve both kinds of queues ask of src/workqueue, which this folder must not know.
+ */
+#ifndef QUEEN_LOG_WORK_CALLS_H
+#define QUEEN_LOG_WORK_CALLS_H
+
+#include "core/types.h"
+#include "log/queues.h"
+#include "server/pg.h"
+
+namespace queen
+{
+
+/* A message that is put into a work queue. */
+struct WorkMessage
+{
+	core::Uuid id;
+	int16 priority; /* 0: medium */
+	int64 ttl;		/* 0: as the queue says */
+	bool raw;
+	Datum content;	/* jsonb, raw: bytea */
+	Jsonb *headers; /* may be null */
+};
+
+/* All of these raise. */
+struct WorkCalls
+{
+	/* Put a message into a tenant's queue, which must be there and a work queue. */
+	void (*put)(const pg_uuid_t *tenant, Name queue, const WorkMessage *message);
+
+	const char *(*priority_text)(int16 priority);
+
+	/* Is the message in the queue? With the snapshot; enqueued_at says since when. */
+	bool (*find)(const QueueRow *queue, const core::Uuid &id, Snapshot snapshot, TimestampTz *enqueued_at);
+
+	/* Delete messages of a log that is nobody's any more, up to *most, which is lowered; never waits. True when none is left. */
+	bool (*delete_log)(int64 log_id, int *most);
+
+	/*
+	 * Delete expired messages, of all tenants, in one bounded step of a pass, one at a time in a process. False when it is over; *next: when there may be
+	 * more, DT_NOEND when nobody knows of any.
+	 */
+	bool (*expire_step)(bool first, TimestampTz *next);
+
+	/* SQL writes the table of messages. */
+	void (*loaded)(Oid tables);
+};
+
+/* Set once by _PG_init. */
+extern const WorkCalls *work_calls;
+
+} // namespace queen
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * claim_marks.cpp: marks of scans, and what the end of a transaction tells. See claim_marks.h and README.md.
+ *
+ * Notes raise for memory, the participant never. Locks: a spinlock for a set of marks, for some steps; what telling waiters takes. Laid out in the
+ * postmaster; runs in every process that runs transactions.
+ */
+#include "workqueue/claim_marks.h"
+
+#include <atomic>
+
+#include "hotlist/gates.h"
+#include "server/kept_array.h"
+#include "server/shared_memory.h"
+
+namespace queen
+{
+
+namespace
+{
+
+struct Place
+{
+	Oid database; /* 0: free */
+	MarkKey key;
+	core::LowMark mark;
+};
+
+constexpr uint32 ways = 8;
+struct Set
+{
+	slock_t lock;
+	uint8 victim;
+	Place places[ways];
+};
+
+/* 8,192 marks in some 1.1 MB: of 1,365 queues with messages of all priorities in both states */
+constexpr uint32 set_count = 1024;
+
+struct Memory
+{
+	std::atomic<uint64> births;
+	Set sets[set_count];
+};
+
+constinit Memory *table = nullptr;
+
+/* What a sub-transaction has done to an index. */
+struct Note
+{
+	MarkKey key;
+	SubTransactionId sub;
+	int64 queue_id;
+	int64 inserted; /* the least key */
+	int64 taken;	/* the same */
+	uint32 ready;	/* messages that can be taken at once after the commit … */
+	uint32 back;	/* … or after a rollback */
+};
+
+/* Beyond so many notes all marks are forgotten, and everybody who waits is told. */
+constexpr uint32 most_notes = 10000;
+constexpr uint32 kept_notes = 64;
+constinit KeptArray<Note, kept_notes> notes = {};
+constinit Oid overrun = InvalidOid; /* the tables of which not all is noted */
+
+void
+lay_out(void *memory)
+{
+	Memory *t = (Memory *) memory;
+
+	memset(memory, 0, sizeof(Memory));
+	for (Set &set : t->sets)
+		SpinLockInit(&set.lock);
+}
+
+void
+attach(void *memory)
+{
+	table = (Memory *) memory;
+}
+
+bool
+is_same(const MarkKey *a, const MarkKey *b)
+{
+	return a->log_id == b->log_id && a->priority == b->priority && a->index == b->index && a->tables == b->tables;
+}
+
+Set *
+set_of(const MarkKey *key)
+{
+	const uint32 id = hash_combine(murmurhash32((uint32) key->log_id), (uint32) (key->log_id >> 32));
+	const uint32 hash = murmurhash32(id + (uint32) key->priority * 4 + (uint32) key->index);
+
+	return &table->sets[hash_combine(hash, hash_combine(key->tables, MyDatabaseId)) % set_count];
+}
+
+/* Under the set's lock. */
+Place *
+place_of(Set *set, const MarkKey *key)
+{
+	for (Place &place : set->places)
+		if (place.database == MyDatabaseId && is_same(&place.key, key))
+			return &place;
+	return nullptr;
+}
+
+/* The key's place, be it another's so far. Under the set's lock. */
+Place *
+get_place(Set *set, const MarkKey *key)
+{
+	Place *place = place_of(set, key);
+
+	if (place != nullptr)
+		return place;
+	for (Place &free : set->places)
+		if (free.database == InvalidOid)
+			place = &free;
+	if (place == nullptr)
+		place = &set->places[set->victim++ % ways];
+	place->database = MyDatabaseId;
+	place->key = *key;
+	core::mark_begin(place->mark, table->births.fetch_add(1, std::memory_order_relaxed) + 1);
+	return place;
+}
+
+void
+tell(const MarkKey *key, int64 at)
+{
+	Set *set;
+	Place *place;
+
+	if (table == nullptr || at == core::mark_nothing)
+		return;
+	set = set_of(key);
+	SpinLockAcquire(&set->lock);
+	place = place_of(set, key);
+	if (place != nullptr)
+		core::mark_tell(place->mark, at);
+	SpinLockRelease(&set->lock);
+}
+
+/* Marks of a database, or of one incarnation of its tables, are forgotten. */
+void
+forget(Oid database, Oid tables)
+{
+	for (uint32 i = 0; table != nullptr && i < set_count; i++)
+	{
+		SpinLockAcquire(&table->sets[i].lock);
+		for (Place &place : table->sets[i].places)
+			if (place.database == database && (tables == InvalidOid || place.key.tables == tables))
+				place = {};
+		SpinLockRelease(&table->sets[i].lock);
+	}
+}
+
+void
+forget_database(Oid database)
+{
+	forget(database, InvalidOid);
+}
+
+/* Marks before waiters: who is woken begins at them. */
+void
+play(const Note *note, bool committed)
+{
+	if (committed)
+		tell(&note->key, note->inserted);
+	else
+		tell(&note->key, note->taken);
+	if (note->queue_id != 0 && gates_bucket_waiters())
+	{
+		const uint32 ready = committed ? note->ready : note->back;
+
+		if (ready > 0)
+			gates_tell(gate_key(News::queue, note->key.tables, note->queue_id), ready);
+	}
+}
+
+void
+ended(bool committed)
+{
+	for (uint32 i = 0; i < notes.count; i++)
+		play(&notes.items[i], committed);
+	if (overrun != InvalidOid)
+	{
+		forget(MyDatabaseId, overrun);
+		gates_tell_everybody();
+	}
+	overrun = InvalidOid;
+	kept_array_clear(&notes);
+}
+
+void
+sub_committed(SubTransactionId self, SubTransactionId parent)
+{
+	kept_array_reparent(&notes, self, parent);
+}
+
+void
+sub_aborted(SubTransactionId self)
+{
+	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
+		play(&notes.items[--notes.count], false);
+}
+
+/* The note of a key, made when it is new; null where there would be too many. */
+Note *
+note_of(const MarkKey *key, int64 queue_id)
+{
+	constexpr uint32 look_back = 16;
+	const SubTransactionId sub = GetCurrentSubTransactionId();
+
+	for (uint32 i = notes.count; i > 0 && i + look_back > notes.count; i--)
+		if (notes.items[i - 1].sub == sub && is_same(&notes.items[i - 1].key, key))
+			return &notes.items[i - 1];
+	if (notes.count >= most_notes)
+	{
+		overrun = key->tables;
+		return nullptr;
+	}
+	kept_array_reserve(&notes, 1);
+	notes.items[notes.count] = {*key, sub, queue_id, core::mark_nothing, core::mark_nothing, 0, 0};
+	return &notes.items[notes.count++];
+}
+
+} // namespace
+
+const TransactionParticipant claim_marks_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
+
+void
+claim_marks_init()
+{
+	static constinit const SharedPart part = {"queen claim marks", sizeof(Memory), lay_out, attach, forget_database};
+
+	shared_memory_join(&part);
+}
+
+void
+marked_scan_begin(MarkedScan *scan, const MarkKey *key)
+{
+	*scan = {};
+	scan->key = *key;
+	scan->began = GetCurrentTimestamp();
+	scan->from = core::mark_bottom;
+	scan->marked = table != nullptr && overrun == InvalidOid;
+	if (!scan->marked)
+		return;
+
+	Set *set = set_of(key);
+
+	SpinLockAcquire(&set->lock);
+	scan->ticket = core::mark_ticket(get_place(set, key)->mark, scan->began);
+	SpinLockRelease(&set->lock);
+	scan->from = scan->ticket.from;
+	for (uint32 i = 0; i < notes.count; i++)
+		if (is_same(&notes.items[i].key, key))
+			scan->from = Min(scan->from, notes.items[i].inserted);
+}
+
+void
+marked_scan_end(const MarkedScan *scan, int64 left)
+{
+	TimestampTz now;
+	Place *place;
+	Set *set;
+
+	if (!scan->marked)
+		return;
+	now = GetCurrentTimestamp();
+	set = set_of(&scan->key);
+	SpinLockAcquire(&set->lock);
+	place = place_of(set, &scan->key);
+	if (place != nullptr)
+		core::mark_raise(place->mark, scan->ticket, left, now, now - scan->began);
+	SpinLockRelease(&set->lock);
+}
+
+void
+claim_note_inserted(const MarkKey *key, int64 at, int64 queue_id, uint32 count)
+{
+	Note *note = note_of(key, queue_id);
+
+	if (note == nullptr)
+		return;
+	note->inserted = Min(note->inserted, at);
+	note->ready += count;
+}
+
+void
+claim_note_taken(const MarkKey *key, int64 at, int64 queue_id)
+{
+	Note *note = note_of(key, queue_id);
+
+	if (note == nullptr)
+		return;
+	note->taken = Min(note->taken, at);
+	note->back++;
+}
+
+void
+claim_note_all(Oid tables)
+{
+	overrun = tables;
+}
+
+} // namespace queen

@@ -1,0 +1,213 @@
+/*
+ * message_rows.cpp: rows of queen.messages. See message_rows.h.
+ *
+ * Raises. Locks: the rows that are changed, to the end of the transaction, without waiting. Runs in backends and workers.
+ */
+#include "workqueue/message_rows.h"
+
+#include "server/uuids.h"
+
+namespace queen
+{
+
+namespace
+{
+
+MarkKey
+mark_of(const MessageTable *messages, const MessageRow *row, MarkedIndex index)
+{
+	return {messages->tables, row->log_id, row->priority, index};
+}
+
+int64
+key_in_claims(const MessageRow *row)
+{
+	return row->in_flight ? row->visible_at : row->order;
+}
+
+MarkedIndex
+index_of(const MessageRow *row)
+{
+	return row->in_flight ? MarkedIndex::in_flight : MarkedIndex::ready;
+}
+
+/* The row as it was is gone unless that is rolled back. */
+void
+note_gone(const MessageTable *messages, const MessageRow *row, int64 queue_id)
+{
+	const MarkKey key = mark_of(messages, row, index_of(row));
+
+	claim_note_taken(&key, key_in_claims(row), queue_id);
+}
+
+/* It can be found as it is now. count: of those that may be taken at once. */
+void
+note_there(const MessageTable *messages, const MessageRow *row, int64 queue_id, uint32 count)
+{
+	const MarkKey key = mark_of(messages, row, index_of(row));
+
+	claim_note_inserted(&key, key_in_claims(row), queue_id, count);
+}
+
+/* What the columns say about the state, from the row's own fields. */
+void
+fill_state(MessageRow *row)
+{
+	row->in_flight = true;
+	row->values[message_col_state] = CStringGetTextDatum("IN_FLIGHT");
+	row->values[message_col_visible_at] = TimestampTzGetDatum(row->visible_at);
+	row->nulls[message_col_visible_at] = false;
+	row->values[message_col_attempts] = Int16GetDatum((int16) Min(row->attempts, PG_INT16_MAX));
+}
+
+} // namespace
+
+void
+message_table_open(MessageTable *messages, LOCKMODE mode)
+{
+	messages->tables = own_tables();
+	messages->table = open_table(Table::messages, mode);
+	messages->by_id = open_index(messages->table, {message_col_id + 1}, mode);
+	messages->ready =
+		open_partial_index(messages->table, {message_col_log_id + 1, message_col_priority + 1, message_col_order + 1},
+						   message_col_state + 1, "READY", mode);
+	messages->in_flight = open_partial_index(
+		messages->table, {message_col_log_id + 1, message_col_priority + 1, message_col_visible_at + 1},
+		message_col_state + 1, "IN_FLIGHT", mode);
+	messages->by_expiry = open_index(messages->table, {message_col_expires_at + 1}, mode, false);
+	messages->writing = mode >= RowExclusiveLock;
+	if (messages->writing)
+		table_writer_open(&messages->writer, messages->table, message_cols, false);
+}
+
+void
+message_table_close(MessageTable *messages)
+{
+	if (messages->writing)
+	{
+		table_writer_close(&messages->writer);
+		CommandCounterIncrement();
+	}
+	index_close(messages->by_expiry, NoLock);
+	index_close(messages->in_flight, NoLock);
+	index_close(messages->ready, NoLock);
+	index_close(messages->by_id, NoLock);
+	table_close(messages->table, NoLock);
+}
+
+void
+message_row_read(TupleTableSlot *slot, MessageRow *row)
+{
+	slot_getallattrs(slot);
+	row->tid = slot->tts_tid;
+	memcpy(row->values, slot->tts_values, sizeof(row->values));
+	memcpy(row->nulls, slot->tts_isnull, sizeof(row->nulls));
+	row->log_id = DatumGetInt64(row->values[message_col_log_id]);
+	row->order = DatumGetInt64(row->values[message_col_order]);
+	row->priority = DatumGetInt16(row->values[message_col_priority]);
+	row->attempts = DatumGetInt16(row->values[message_col_attempts]);
+	row->expires_at = DatumGetTimestampTz(row->values[message_col_expires_at]);
+	row->in_flight = !row->nulls[message_col_visible_at];
+	row->visible_at = row->in_flight ? DatumGetTimestampTz(row->values[message_col_visible_at]) : 0;
+}
+
+void
+message_insert(MessageTable *messages, MessageRow *row, int64 queue_id)
+{
+	const MarkKey expiry = {messages->tables, 0, 0, MarkedIndex::expiry};
+
+	row->in_flight = false;
+	row->visible_at = 0;
+	row->attempts = 0;
+	row->values[message_col_log_id] = Int64GetDatum(row->log_id);
+	row->values[message_col_order] = Int64GetDatum(row->order);
+	row->values[message_col_expires_at] = TimestampTzGetDatum(row->expires_at);
+	row->values[message_col_priority] = Int16GetDatum(row->priority);
+	row->values[message_col_attempts] = Int16GetDatum(0);
+	row->values[message_col_state] = CStringGetTextDatum("READY");
+	row->nulls[message_col_visible_at] = row->nulls[message_col_delivered_at] = true;
+	row->nulls[message_col_receipt] = row->nulls[message_col_last_error] = true;
+	table_writer_insert(&messages->writer, row->values, row->nulls);
+	note_there(messages, row, queue_id, 1);
+	/* the cleaner leaves what somebody is at, so that only what is new has to be told */
+	claim_note_inserted(&expiry, row->expires_at, 0, 0);
+}
+
+bool
+message_update_unless_locked(MessageTable *messages, const MessageRow *before, MessageRow *row, int64 queue_id)
+{
+	fill_state(row);
+	if (!table_writer_update_unless_locked(&messages->writer, &row->tid, row->values, row->nulls))
+		return false;
+	note_gone(messages, before, queue_id);
+	note_there(messages, row, queue_id, 0);
+	return true;
+}
+
+void
+message_update(MessageTable *messages, const MessageRow *before, MessageRow *row, int64 queue_id, bool now)
+{
+	fill_state(row);
+	table_writer_update(&messages->writer, &row->tid, row->values, row->nulls);
+	note_gone(messages, before, queue_id);
+	note_there(messages, row, queue_id, now ? 1 : 0);
+}
+
+void
+message_delete(MessageTable *messages, const MessageRow *row, int64 queue_id)
+{
+	ItemPointerData tid = row->tid;
+
+	delete_row(messages->table, &tid);
+	note_gone(messages, row, queue_id);
+}
+
+bool
+message_delete_unless_locked(MessageTable *messages, const MessageRow *row, Snapshot snapshot, int64 queue_id)
+{
+	ItemPointerData tid = row->tid;
+
+	if (!delete_row_unless_locked(messages->table, &tid, snapshot))
+		return false;
+	note_gone(messages, row, queue_id);
+	return true;
+}
+
+void
+message_scan_open(IndexScan *scan, const MessageTable *messages, MarkedIndex index, Snapshot snapshot)
+{
+	Relation by = messages->by_expiry;
+
+	if (index == MarkedIndex::ready)
+		by = messages->ready;
+	else if (index == MarkedIndex::in_flight)
+		by = messages->in_flight;
+	index_scan_open(scan, messages->table, by, snapshot);
+}
+
+void
+message_scan_start(IndexScan *scan, MarkedIndex index, int64 log_id, int16 priority, int64 from)
+{
+	AttrNumber column = 1;
+
+	index_scan_reset_keys(scan);
+	if (index != MarkedIndex::expiry)
+		index_scan_key_int8(scan, column++, BTEqualStrategyNumber, log_id);
+	if (index != MarkedIndex::expiry && priority != 0)
+		index_scan_key_int2(scan, column++, priority);
+	if (index == MarkedIndex::ready && priority != 0)
+		index_scan_key_int8(scan, column, BTGreaterEqualStrategyNumber, from);
+	else if (index == MarkedIndex::expiry || priority != 0)
+		index_scan_key_time(scan, column, BTGreaterEqualStrategyNumber, from);
+	index_scan_start(scan);
+}
+
+void
+message_scan_open_one(IndexScan *scan, const MessageTable *messages, const core::Uuid &id, Snapshot snapshot)
+{
+	index_scan_open(scan, messages->table, messages->by_id, snapshot);
+	index_scan_key_uuid(scan, 1, uuid_to_datum(id));
+	index_scan_start(scan);
+}
+
+} // namespace queen

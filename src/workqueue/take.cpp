@@ -1,0 +1,205 @@
+/*
+ * take.cpp: taking messages from a work queue. See take.h; README.md says what is taken in which order.
+ *
+ * Raises. Locks: the rows that are taken, without waiting, to the end of the transaction. Runs in backends.
+ */
+#include "workqueue/take.h"
+
+#include "log/aborted.h"
+#include "workqueue/bury.h"
+#include "workqueue/receipts.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* Messages that a call moves to the dead letters on its way. */
+constexpr int most_burials = 100;
+
+/* A call under way. */
+struct Take
+{
+	const TakeRequest *request;
+	DeliverySink *sink;
+	Taken *taken;
+	MessageTable messages;
+	TimestampTz now;
+	int burials;
+	bool alone; /* what was taken, or buried, is to be the only thing that its call does */
+};
+
+/* What has become of a row that a scan met. */
+enum class Met
+{
+	gone, /* taken, buried, another's, or expired: it will not be found any more unless somebody tells */
+	left, /* for a later call */
+};
+
+bool
+is_over(const Take *take)
+{
+	return take->alone || take->taken->count == take->request->most;
+}
+
+/* It has been delivered as often as may be. */
+Met
+bury(Take *take, const MessageRow *row, int32 deliveries, int32 aborted, Snapshot snapshot)
+{
+	if (aborted == 0)
+	{
+		if (take->burials == most_burials)
+			return Met::left;
+		take->burials += message_bury_unless_locked(&take->messages, take->request->queue, row, deliveries, snapshot);
+		return Met::gone;
+	}
+	/*
+	 * That it has is known only here: what its call delivered beside would take the burial along if it failed, time and again.
+	 */
+	if (take->taken->count > 0)
+		return Met::left;
+	if (!message_bury_unless_locked(&take->messages, take->request->queue, row, deliveries, snapshot))
+		return Met::gone;
+	aborted_message_note(take->messages.tables, row->log_id, row->order, false, aborted);
+	take->taken->buried = true;
+	take->alone = true;
+	return Met::gone;
+}
+
+Met
+meet(Take *take, TupleTableSlot *slot, Snapshot snapshot)
+{
+	const int32 limit = take->request->queue->options.max_delivery_attempts;
+	pg_uuid_t receipt;
+	MessageRow before;
+	MessageRow row;
+	int32 deliveries;
+	int32 aborted;
+	bool alone;
+
+	message_row_read(slot, &before);
+	if (before.expires_at <= take->now)
+		return Met::gone;
+	aborted = aborted_message(take->messages.tables, before.log_id, before.order, row_is_own(slot));
+	deliveries = before.attempts + aborted;
+	if (deliveries >= limit)
+		return bury(take, &before, deliveries, aborted, snapshot);
+	/* whoever fails with it is to blame nobody else: when failing has been seen here only, and before it is given up */
+	alone = deliveries > 0 && (aborted > 0 || deliveries + 1 >= limit);
+	if (alone && take->taken->count > 0)
+		return Met::left;
+
+	row = before;
+	receipt_mint(&receipt);
+	row.attempts = deliveries + 1;
+	row.visible_at = take->now + take->request->visibility;
+	row.values[message_col_receipt] = UUIDPGetDatum(&receipt);
+	row.values[message_col_delivered_at] = TimestampTzGetDatum(take->now);
+	row.nulls[message_col_receipt] = row.nulls[message_col_delivered_at] = false;
+	if (!message_update_unless_locked(&take->messages, &before, &row, take->request->queue->queue_id))
+		return Met::gone;
+	aborted_message_note(take->messages.tables, row.log_id, row.order, true, aborted);
+	delivery_sink_put(take->sink, take->request->queue->name, &row);
+	take->taken->count++;
+	take->alone = alone;
+	return Met::gone;
+}
+
+/* From the scan's mark on. Nothing of what is in flight is looked at before its time has come. */
+void
+scan(Take *take, MarkedScan *marked, Snapshot snapshot)
+{
+	const bool in_flight = marked->key.index == MarkedIndex::in_flight;
+	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen take", ALLOCSET_DEFAULT_SIZES);
+	int64 left = core::mark_nothing;
+	IndexScan rows;
+
+	message_scan_open(&rows, &take->messages, marked->key.index, snapshot);
+	message_scan_start(&rows, marked->key.index, marked->key.log_id, marked->key.priority, marked->from);
+	while (!is_over(take) && index_scan_next(&rows, ForwardScanDirection))
+	{
+		bool isnull;
+		const int64 key = DatumGetInt64(
+			slot_getattr(rows.slot, (in_flight ? message_col_visible_at : message_col_order) + 1, &isnull));
+		MemoryContext caller;
+		Met met;
+
+		if (in_flight && key > take->now)
+		{
+			left = Min(left, key);
+			take->taken->until = Min(take->taken->until, key);
+			break;
+		}
+		caller = MemoryContextSwitchTo(per_row);
+		met = meet(take, rows.slot, snapshot);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(per_row);
+		if (met == Met::left)
+			left = Min(left, key);
+		/* behind it nothing was looked at; others may have the same visible_at */
+		if (is_over(take))
+			left = Min(left, in_flight ? key : key + 1);
+	}
+	index_scan_close(&rows);
+	marked_scan_end(marked, left);
+	MemoryContextDelete(per_row);
+}
+
+/* Is there nothing from the mark on? */
+bool
+is_idle(const Take *take, const MarkedScan *marked)
+{
+	return marked->from == core::mark_nothing ||
+		   (marked->key.index == MarkedIndex::in_flight && marked->from > take->now);
+}
+
+void
+take_of_priority(Take *take, int16 priority)
+{
+	const int64 log_id = take->request->queue->log_id;
+	const MarkKey elapsed_key = {take->messages.tables, log_id, priority, MarkedIndex::in_flight};
+	const MarkKey ready_key = {take->messages.tables, log_id, priority, MarkedIndex::ready};
+	MarkedScan elapsed;
+	MarkedScan ready;
+	Snapshot snapshot;
+
+	/* tickets before the snapshot */
+	marked_scan_begin(&elapsed, &elapsed_key);
+	marked_scan_begin(&ready, &ready_key);
+	if (is_idle(take, &elapsed))
+		take->taken->until = Min(take->taken->until, elapsed.from);
+	if (is_idle(take, &elapsed) && is_idle(take, &ready))
+		return;
+	snapshot = register_latest_snapshot();
+	if (!is_idle(take, &elapsed))
+		scan(take, &elapsed, snapshot);
+	if (!is_over(take) && !is_idle(take, &ready))
+		scan(take, &ready, snapshot);
+	UnregisterSnapshot(snapshot);
+}
+
+} // namespace
+
+void
+take_messages(const TakeRequest *request, DeliverySink *sink, Taken *taken)
+{
+	Take take = {};
+
+	static_assert(core::mark_nothing == DT_NOEND && core::mark_bottom == DT_NOBEGIN);
+	*taken = {};
+	taken->until = DT_NOEND;
+	take.request = request;
+	take.sink = sink;
+	take.taken = taken;
+	take.now = GetCurrentTimestamp();
+	/* what comes behind a burial that is not committed would take it along */
+	if (aborted_message_buried())
+		return;
+	message_table_open(&take.messages, RowExclusiveLock);
+	for (int16 priority = priority_high; priority >= priority_low && !is_over(&take); priority--)
+		take_of_priority(&take, priority);
+	message_table_close(&take.messages);
+}
+
+} // namespace queen
