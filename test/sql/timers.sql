@@ -97,6 +97,10 @@ SELECT queen.fire_timers(), queen.count_timers('timers order');
 SELECT bool_and(k > last) AS in_order, count(*) + 3 AS messages FROM (
 	SELECT partition, - (message::int * 7919 % 100) AS k, lag(- (message::int * 7919 % 100)) OVER (PARTITION BY partition ORDER BY msg_offset) AS last
 	FROM unnest('{p0,p1,p2}'::text[]) p, queen.peek('timers order', p, max_messages => 100)) m WHERE last IS NOT NULL;
+-- So the ids of a segment do not ascend: each is found all the same, and the tables agree.
+SELECT count(*), count(*) FILTER (WHERE (f.place, f.partition, f.msg_offset) = ('log', p, m.msg_offset)) AS found
+FROM unnest('{p0,p1,p2}'::text[]) p, queen.peek('timers order', p, max_messages => 100) m, queen.find('timers order', m.message_id) f;
+SELECT * FROM queen.verify();
 -- Rolled back: neither pushed nor gone.
 SELECT verdict('timers', 'back', '"back"', '0');
 BEGIN;

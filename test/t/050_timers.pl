@@ -128,7 +128,7 @@ $setting->('queen.timers = on');
 wait_for_sql($node, q{SELECT queen.count_timers('many') = 0}, 'twenty thousand');
 cmp_ok($sql->(q{SELECT count(*) FROM queen.peek('many', max_messages => 100000) WHERE enqueued_at < (SELECT enqueued_at FROM queen.peek('one'))}), '<=', 3000, 'one that is a second late comes in the first batches');
 is($sql->(q{SELECT count(DISTINCT message_id) || ' ' || count(*) FROM queen.peek('many', max_messages => 100000)}), '20000 20000', 'and all come once');
-is($sql->(q{SELECT count(*) FROM queen.verify()}), '0', 'the tables agree');
+is($sql->('SELECT * FROM queen.verify()'), '', 'the tables agree');
 
 # ---- what is overdue by too much goes, with a word in the log ----
 
@@ -228,7 +228,7 @@ cmp_ok($sql->('SELECT count(*) FROM arrived'), '>', 500, 'a load that is one');
 is($sql->('SELECT count(*) - count(DISTINCT message) FROM arrived'), '0', 'no message came twice');
 is($sql->('SELECT count(*) FROM plan WHERE NOT gone AND message NOT IN (SELECT message FROM arrived)'), '0', 'none is missing');
 is($sql->('SELECT count(*) FROM arrived WHERE message NOT IN (SELECT message FROM plan WHERE NOT gone)'), '0', 'none came that was cancelled or replaced');
-is($sql->(q{SELECT count(*) FROM queen.verify()}), '0', 'the tables agree');
+is($sql->('SELECT * FROM queen.verify()'), '', 'the tables agree');
 check_partitions($node);
 check_log($node);
 $node->stop;
