@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# timers.sh: timers that are due at once, in one queue over 100 partitions, fired by the pulse: TIMERS ("10000 100000 1000000") of them, of some 200
-# bytes, and the largest number once more while a snapshot is held. Then how late timers are at RATE (1000) a second for SECONDS_EACH, alone
-# and beside as many pending ones that are due next year.
+# timers.sh: what the fire does, and what timers cost that wait.
+#
+#   drain  TIMERS ("10000 100000 1000000") timers of some 200 bytes that are due, in one queue over 100 partitions, fired by the pulse, REPS times
+#          in turn; the largest number also while another session holds a snapshot from before they were scheduled
+#   late   how late timers are at RATE (1000) a second for SECONDS_EACH, and what the server costs when it does nothing for as long: alone, and
+#          beside as many timers as the largest number that are due next year
+# DRAIN=off or LATE=off leaves one out.
 # shellcheck disable=SC2154 # common.sh sets them
 . "$(dirname "$0")/common.sh"
 
 counts=${TIMERS:-10000 100000 1000000} rate=${RATE:-1000}
-most=${counts##* }
+most=${counts##* } least=${counts%% *}
 export PGOPTIONS="-c client_min_messages=warning"
 make_messages
 answer "SELECT queen.create_queue('drain'), queen.create_queue('steady'), queen.create_queue('far')" >/dev/null
@@ -15,6 +19,16 @@ fires() { # on or off: and wait until the pulse knows
 	answer "ALTER SYSTEM SET queen.timers = $1" >/dev/null
 	answer 'SELECT pg_reload_conf()' >/dev/null
 	sleep 1
+}
+
+# hold: a snapshot, until release
+hold() {
+	psql -qX -c 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class; SELECT pg_sleep(100000)' >/dev/null 2>&1 &
+	sleep 1
+}
+release() { # psql's end does not end its query
+	answer "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100000)' AND pid <> pg_backend_pid()" >/dev/null
+	wait
 }
 
 # drain COUNT: timers a second, from the first commit to the last
@@ -26,6 +40,8 @@ drain() {
 	answer 'CHECKPOINT' >/dev/null
 	fires on
 	until [ "$(answer "SELECT queen.next_timer('drain') IS NULL")" = t ]; do sleep 0.1; done
+	[ "$(answer "SELECT sum(s.end_offset - s.base_offset + 1) FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'drain'")" = "$1" ] ||
+		die "not all timers came"
 	answer "SELECT round($1 / extract(epoch FROM max(s.created_at) - min(s.created_at))) FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'drain'"
 }
 
@@ -37,14 +53,35 @@ late() {
 	answer "SELECT format('%s | %s | %s', round(late_p50::numeric, 1), round(late_p99::numeric, 1), round(late_max::numeric, 1)) FROM queen.pg_stat_queen_timers WHERE queue = 'steady'"
 }
 
-printf '| due at once | timers/s |\n|---|---|\n'
-for n in $counts; do printf '| %s | %s |\n' "$n" "$(drain "$n")"; done
-psql -qX -c 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SELECT pg_sleep(100000)' >/dev/null 2>&1 &
-holder=$!
-printf '| %s, a snapshot held | %s |\n' "$most" "$(drain "$most")"
-kill "$holder" && answer "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100000)%' AND pid <> pg_backend_pid()" >/dev/null
+# rest: processor time of a server that does nothing, in thousandths of a core
+rest() {
+	local before
+	before=$(server_cpu)
+	sleep "$each"
+	quotient "$(($(server_cpu) - before))" "$((each * 1000))" 2
+}
 
-printf '\n| late by ms, at %s/s | p50 | p99 | most |\n|---|---|---|---|\n' "$rate"
-printf '| alone | %s |\n' "$(late)"
-answer "SELECT count(queen.schedule('far', 'k' || i, '1', delay => '1 year')) FROM generate_series(1, $most) i" >/dev/null
-printf '| %s pending | %s |\n' "$most" "$(late)"
+if [ "${DRAIN:-on}" = on ]; then
+	for ((i = 1; i <= reps; i++)); do
+		for n in $counts; do note "drain.$n" "$(drain "$n")"; done
+		hold
+		note held "$(drain "$most")"
+		release
+		note kept "$(quotient "$(last held)" "$(last "drain.$most")")"
+	done
+	head_row 'due at once' 'timers/s' 'from – to' "against $least"
+	for n in $counts; do row "$n" "$(median "drain.$n")" "$(range "drain.$n")" "$(quotient "$(median "drain.$n")" "$(median "drain.$least")" 2)"; done
+	row "$most, a snapshot held" "$(median held)" "$(range held)" "$(median kept 2) of $most without"
+	echo
+fi
+
+if [ "${LATE:-on}" = on ]; then
+	head_row "late by ms, at $rate/s" 'p50' 'p99' 'most' 'nothing happens: ‰ of a core'
+	alone=$(late)
+	row alone "$alone" "$(rest)"
+	answer "SELECT count(queen.schedule('far', 'k' || i, '1', delay => '1 year')) FROM generate_series(1, $most) i" >/dev/null
+	answer 'VACUUM ANALYZE queen.log_timers' >/dev/null
+	answer 'CHECKPOINT' >/dev/null
+	beside=$(late)
+	row "$most pending" "$beside" "$(rest)"
+fi
