@@ -130,6 +130,25 @@ cmp_ok($sql->(q{SELECT count(*) FROM queen.peek('many', max_messages => 100000) 
 is($sql->(q{SELECT count(DISTINCT message_id) || ' ' || count(*) FROM queen.peek('many', max_messages => 100000)}), '20000 20000', 'and all come once');
 is($sql->('SELECT * FROM queen.verify()'), '', 'the tables agree');
 
+# ---- one transaction carries some megabytes ----
+
+$setting->('queen.timers = off');
+$sql->(q{SELECT count(queen.schedule('large', 'k' || n, jsonb_build_object('filler', repeat('x', 2000000)), delay => '-1 s')) FROM generate_series(1, 12) n});
+$setting->('queen.timers = on');
+wait_for_sql($node, q{SELECT queen.count_timers('large') = 0}, 'large ones');
+is($sql->(q{SELECT count(DISTINCT s.xmin::text) || ' ' || sum(s.end_offset - s.base_offset + 1) FROM queen.log_segments s JOIN queen.log_partitions USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'large'}),
+	'3 12', 'twelve timers of two megabytes are three transactions');
+
+# ---- a row that came another way (a restore, logical apply): nobody told, and it is below what has been fired ----
+
+$sql->(q{SELECT queen.schedule('untold', 'model', '"untold"', delay => '1 hour')});
+$sql->(q{INSERT INTO queen.log_timers (tenant, queue, timer_key, partition, deliver_at, message_id, message, attempts, created_at, updated_at)
+	SELECT tenant, queue, 'copy', partition, now() - interval '2 hours', gen_random_uuid(), message, attempts, created_at, updated_at FROM queen.log_timers WHERE queue = 'untold'});
+my $written = time;
+wait_for_sql($node, q{SELECT queen.count_timers('untold') = 1}, 'the one that nobody told of');
+cmp_ok(time - $written, '<=', 16, 'is found by a look from the bottom');
+$sql->(q{SELECT queen.cancel('untold', 'model')});
+
 # ---- what is overdue by too much goes, with a word in the log ----
 
 $setting->("queen.overdue_limit = '1 min'");
