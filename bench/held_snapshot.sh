@@ -52,10 +52,10 @@ SQL
 
 # load SCRIPT SECONDS: prints transactions a second
 load() {
-	local done
+	local runs
 	run "$1" "$clients" "$sync" -T "$2"
-	done=$(reported "number of transactions actually processed")
-	[ "$(answer "SELECT queen.count_timers('held timers') * 100 > $done")" = f ] || die "timers are left behind"
+	runs=$(reported "number of transactions actually processed")
+	[ "$(answer "SELECT queen.count_timers('held timers') * 100 > $runs")" = f ] || die "timers are left behind"
 	reported tps
 }
 

@@ -91,10 +91,9 @@ column(TupleTableSlot *slot, DeadColumn which)
 
 /* What queen.list_dead shows, in the order of its columns. */
 constexpr DeadColumn shown[] = {
-	dead_col_dead_id,	 dead_col_partition, dead_col_consumer_group, dead_col_msg_offset,
-	dead_col_message_id, dead_col_message,	 dead_col_payload,		  dead_col_headers,
-	dead_col_attempts,	 dead_col_error,	 dead_col_enqueued_at,	  dead_col_dead_at,
-	dead_col_timer_key,
+	dead_col_dead_id,	  dead_col_partition, dead_col_consumer_group, dead_col_msg_offset, dead_col_message_id,
+	dead_col_message,	  dead_col_payload,	  dead_col_headers,		   dead_col_attempts,	dead_col_error,
+	dead_col_enqueued_at, dead_col_dead_at,	  dead_col_timer_key,
 };
 
 /* What has to be known of a dead letter before its message is read. */

@@ -114,7 +114,7 @@ expire_keys(const TaskRun *run)
 }
 
 constexpr Task tasks[] = {
-	{"upkeep", TaskNeeds::nothing, nullptr, upkeep},		{"floor", TaskNeeds::tables, nullptr, floor},
+	{"upkeep", TaskNeeds::nothing, nullptr, upkeep},	  {"floor", TaskNeeds::tables, nullptr, floor},
 	{"retention", TaskNeeds::tables, nullptr, retention}, {"clean-up", TaskNeeds::tables, nullptr, clean_up},
 	{"keys", TaskNeeds::tables, nullptr, expire_keys},
 };
