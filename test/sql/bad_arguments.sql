@@ -57,7 +57,12 @@ INSERT INTO calls VALUES
 	(44, 'count_timers', ARRAY['''bad''', '''k'''], '{queue,prefix}'),
 	(45, 'next_timer', ARRAY['''bad'''], '{queue}'),
 	(46, 'fire_timers', ARRAY['1'], '{max_rows}'),
-	(47, 'notify_channel', ARRAY['''bad'''], '{queue}');
+	(47, 'notify_channel', ARRAY['''bad'''], '{queue}'),
+	(48, 'schedule_cron', ARRAY['''bad''', '''k''', '''@hourly''', '''1''', '''UTC''', '''skip''', '''p''', '''{}'''],
+		'{queue,timer_key,cron,message,timezone,misfire,partition,headers}'),
+	(49, 'unschedule_cron', ARRAY['''bad''', '''k'''], '{queue,timer_key}'),
+	(50, 'list_crons', ARRAY['''bad''', '''a''', '1'], '{queue,after_key,max_rows}'),
+	(51, 'verify_mend_rule', ARRAY['''00000000-0000-0000-0000-000000000000''', '''bad''', '''k'''], '{tenant,queue,timer_key}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0 AND prokind = 'f'
 	AND proname NOT IN (SELECT function FROM calls);

@@ -192,6 +192,28 @@ SELECT message, (headers -> 'queen_redriven') - 'message_id' AS redriven FROM un
 RESET queen.auto_create;
 SELECT queen.drop_queue('timers none');
 
+-- A queue that never came to be is dropped with what its timers have left.
+SET queen.auto_create = off;
+SELECT verdict('timers none', 'dead', '1', '-1 s'), verdict('timers none 2', 'dead', '1', '-1 s');
+SET client_min_messages = error;
+DO $$
+BEGIN
+	FOR n IN 1..5 LOOP
+		PERFORM fail_once_more(q, 'dead') FROM unnest('{timers none,timers none 2}'::text[]) q;
+	END LOOP;
+END $$;
+RESET client_min_messages;
+SELECT queue, queue_id, timer_key FROM queen.dead_letters WHERE queue LIKE 'timers none%' ORDER BY queue;
+SELECT verdict('timers none', 'waits', '1');
+SET queen.tenant = 'dddddddd-dddd-dddd-dddd-dddddddddddd';
+SELECT queen.drop_queue('timers none');
+SET queen.tenant = 'eeeeeeee-eeee-eeee-eeee-eeeeeeeeeeee';
+SELECT queen.drop_queue('timers none'), queen.drop_queue('timers none'), queen.count_timers('timers none');
+SELECT queue FROM queen.dead_letters WHERE queue LIKE 'timers none%';
+SELECT attempt('SELECT * FROM queen.list_dead(''timers none'')');
+RESET queen.auto_create;
+SELECT queen.drop_queue('timers none 2');
+
 -- One that is poisoned among many: the others fire. (Rows that no call lets in.)
 SELECT count(verdict('timers poison', 'k' || lpad(n::text, 3, '0'), to_jsonb(n), '0', partition => 'p' || n % 7)) FROM generate_series(1, 200) n;
 SELECT item, problem FROM queen.verify() WHERE item = 'timer';
