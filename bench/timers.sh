@@ -5,7 +5,8 @@
 #          in turn; the largest number also while another session holds a snapshot from before they were scheduled
 #   late   how late timers are at RATE (1000) a second for SECONDS_EACH, and what the server costs when it does nothing for as long: alone, and
 #          beside as many timers as the largest number that are due next year
-# DRAIN=off or LATE=off leaves one out.
+#   reach  WAITS (200) timers of two seconds, ten a second, each with a consumer that waits: how long behind its time it has the message
+# PARTS="drain late reach" picks.
 # shellcheck disable=SC2154 # common.sh sets them
 . "$(dirname "$0")/common.sh"
 
@@ -61,7 +62,8 @@ rest() {
 	quotient "$(($(server_cpu) - before))" "$((each * 1000))" 2
 }
 
-if [ "${DRAIN:-on}" = on ]; then
+drains() {
+	local i n
 	for ((i = 1; i <= reps; i++)); do
 		for n in $counts; do note "drain.$n" "$(drain "$n")"; done
 		hold
@@ -72,10 +74,10 @@ if [ "${DRAIN:-on}" = on ]; then
 	head_row 'due at once' 'timers/s' 'from – to' "against $least"
 	for n in $counts; do row "$n" "$(median "drain.$n")" "$(range "drain.$n")" "$(quotient "$(median "drain.$n")" "$(median "drain.$least")" 2)"; done
 	row "$most, a snapshot held" "$(median held)" "$(range held)" "$(median kept 2) of $most without"
-	echo
-fi
+}
 
-if [ "${LATE:-on}" = on ]; then
+lateness() {
+	local alone beside
 	head_row "late by ms, at $rate/s" 'p50' 'p99' 'most' 'nothing happens: ‰ of a core'
 	alone=$(late)
 	row alone "$alone" "$(rest)"
@@ -84,4 +86,31 @@ if [ "${LATE:-on}" = on ]; then
 	answer 'CHECKPOINT' >/dev/null
 	beside=$(late)
 	row "$most pending" "$beside" "$(rest)"
-fi
+}
+
+# One consumer, a statement for each message; the clock is read behind the pop, and is the one that the timers go by.
+reaching() {
+	local i waits=${WAITS:-200} consumer
+	answer "SELECT queen.create_queue('reach'), queen.subscribe('reach', 'default')" >/dev/null
+	for ((i = 1; i <= waits; i++)); do
+		echo "SELECT round(((extract(epoch FROM clock_timestamp()) - (message ->> 'due')::numeric) * 1000), 1) FROM queen.pop('reach', wait => '60 s', auto_ack => true);"
+	done | psql -qXAt >"$dir/reached.sample" &
+	consumer=$!
+	for ((i = 1; i <= waits; i++)); do
+		echo "SELECT queen.schedule('reach', 'k$i', jsonb_build_object('due', extract(epoch FROM d)), deliver_at => d) FROM (SELECT clock_timestamp() + interval '2 s') t (d); SELECT pg_sleep(0.1);"
+	done | psql -qXAt >/dev/null
+	wait "$consumer"
+	[ "$(wc -l <"$dir/reached.sample")" = "$waits" ] || die "not all of $waits came"
+	head_row "a timer of 2 s is with its consumer, ms late, $waits of them" p50 p99 most
+	row '' "$(median reached 1)" "$(sorted reached | awk -v n="$waits" 'NR == int(n * 0.99) { print }')" "$(sorted reached | tail -n 1)"
+}
+
+for part in ${PARTS:-drain late reach}; do
+	case $part in
+		drain) drains ;;
+		late) lateness ;;
+		reach) reaching ;;
+		*) die "no part $part" ;;
+	esac
+	echo
+done
