@@ -17,6 +17,7 @@ for bench in ${BENCHES:-push hotlist wake idle held_snapshot retention timers ${
 		held_snapshot) printf '## A held snapshot: push + pop + ack a second, 10 partitions, %s clients\n\n' "${HELD_CLIENTS:-4}" ;;
 		retention) printf '## Retention under load\n\n' ;;
 		timers) printf '## Timers\n\n' ;;
+		timer_storage) printf '## Storage of timers\n\n' ;;
 		pgmq) printf '## Against pgmq\n\n' ;;
 	esac
 	"./$bench.sh"

@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# timers.sh: timers that are due at once, in one queue over 100 partitions, fired by the pulse: TIMERS ("10000 100000 1000000") of them, of some 200
-# bytes, and the largest number once more while a snapshot is held. Then how late timers are at RATE (1000) a second for SECONDS_EACH, alone
-# and beside as many pending ones that are due next year.
+# timers.sh: what the fire does, and what timers cost that wait.
+#
+#   drain  TIMERS ("10000 100000 1000000") timers of some 200 bytes that are due, in one queue over 100 partitions, fired by the pulse, REPS times
+#          in turn; the largest number also while another session holds a snapshot from before they were scheduled
+#   late   how late timers are at RATE (1000) a second for SECONDS_EACH, and what the server costs when it does nothing for as long: alone, and
+#          beside as many timers as the largest number that are due next year
+#   reach  WAITS (200) timers of two seconds, ten a second, each with a consumer that waits: how long behind its time it has the message
+# PARTS="drain late reach" picks.
 # shellcheck disable=SC2154 # common.sh sets them
 . "$(dirname "$0")/common.sh"
 
 counts=${TIMERS:-10000 100000 1000000} rate=${RATE:-1000}
-most=${counts##* }
+most=${counts##* } least=${counts%% *}
 export PGOPTIONS="-c client_min_messages=warning"
 make_messages
 answer "SELECT queen.create_queue('drain'), queen.create_queue('steady'), queen.create_queue('far')" >/dev/null
@@ -15,6 +20,16 @@ fires() { # on or off: and wait until the pulse knows
 	answer "ALTER SYSTEM SET queen.timers = $1" >/dev/null
 	answer 'SELECT pg_reload_conf()' >/dev/null
 	sleep 1
+}
+
+# hold: a snapshot, until release
+hold() {
+	psql -qX -c 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class; SELECT pg_sleep(100000)' >/dev/null 2>&1 &
+	sleep 1
+}
+release() { # psql's end does not end its query
+	answer "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100000)' AND pid <> pg_backend_pid()" >/dev/null
+	wait
 }
 
 # drain COUNT: timers a second, from the first commit to the last
@@ -26,6 +41,8 @@ drain() {
 	answer 'CHECKPOINT' >/dev/null
 	fires on
 	until [ "$(answer "SELECT queen.next_timer('drain') IS NULL")" = t ]; do sleep 0.1; done
+	[ "$(answer "SELECT sum(s.end_offset - s.base_offset + 1) FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'drain'")" = "$1" ] ||
+		die "not all timers came"
 	answer "SELECT round($1 / extract(epoch FROM max(s.created_at) - min(s.created_at))) FROM queen.log_segments s JOIN queen.log_partitions p USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'drain'"
 }
 
@@ -37,14 +54,63 @@ late() {
 	answer "SELECT format('%s | %s | %s', round(late_p50::numeric, 1), round(late_p99::numeric, 1), round(late_max::numeric, 1)) FROM queen.pg_stat_queen_timers WHERE queue = 'steady'"
 }
 
-printf '| due at once | timers/s |\n|---|---|\n'
-for n in $counts; do printf '| %s | %s |\n' "$n" "$(drain "$n")"; done
-psql -qX -c 'BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1; SELECT pg_sleep(100000)' >/dev/null 2>&1 &
-holder=$!
-printf '| %s, a snapshot held | %s |\n' "$most" "$(drain "$most")"
-kill "$holder" && answer "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100000)%' AND pid <> pg_backend_pid()" >/dev/null
+# rest: processor time of a server that does nothing, in thousandths of a core
+rest() {
+	local before
+	before=$(server_cpu)
+	sleep "$each"
+	quotient "$(($(server_cpu) - before))" "$((each * 1000))" 2
+}
 
-printf '\n| late by ms, at %s/s | p50 | p99 | most |\n|---|---|---|---|\n' "$rate"
-printf '| alone | %s |\n' "$(late)"
-answer "SELECT count(queen.schedule('far', 'k' || i, '1', delay => '1 year')) FROM generate_series(1, $most) i" >/dev/null
-printf '| %s pending | %s |\n' "$most" "$(late)"
+drains() {
+	local i n
+	for ((i = 1; i <= reps; i++)); do
+		for n in $counts; do note "drain.$n" "$(drain "$n")"; done
+		hold
+		note held "$(drain "$most")"
+		release
+		note kept "$(quotient "$(last held)" "$(last "drain.$most")")"
+	done
+	head_row 'due at once' 'timers/s' 'from – to' "against $least"
+	for n in $counts; do row "$n" "$(median "drain.$n")" "$(range "drain.$n")" "$(quotient "$(median "drain.$n")" "$(median "drain.$least")" 2)"; done
+	row "$most, a snapshot held" "$(median held)" "$(range held)" "$(median kept 2) of $most without"
+}
+
+lateness() {
+	local alone beside
+	head_row "late by ms, at $rate/s" 'p50' 'p99' 'most' 'nothing happens: ‰ of a core'
+	alone=$(late)
+	row alone "$alone" "$(rest)"
+	answer "SELECT count(queen.schedule('far', 'k' || i, '1', delay => '1 year')) FROM generate_series(1, $most) i" >/dev/null
+	answer 'VACUUM ANALYZE queen.log_timers' >/dev/null
+	answer 'CHECKPOINT' >/dev/null
+	beside=$(late)
+	row "$most pending" "$beside" "$(rest)"
+}
+
+# One consumer, a statement for each message; the clock is read behind the pop, and is the one that the timers go by.
+reaching() {
+	local i waits=${WAITS:-200} consumer
+	answer "SELECT queen.create_queue('reach'), queen.subscribe('reach', 'default')" >/dev/null
+	for ((i = 1; i <= waits; i++)); do
+		echo "SELECT round(((extract(epoch FROM clock_timestamp()) - (message ->> 'due')::numeric) * 1000), 1) FROM queen.pop('reach', wait => '60 s', auto_ack => true);"
+	done | psql -qXAt >"$dir/reached.sample" &
+	consumer=$!
+	for ((i = 1; i <= waits; i++)); do
+		echo "SELECT queen.schedule('reach', 'k$i', jsonb_build_object('due', extract(epoch FROM d)), deliver_at => d) FROM (SELECT clock_timestamp() + interval '2 s') t (d); SELECT pg_sleep(0.1);"
+	done | psql -qXAt >/dev/null
+	wait "$consumer"
+	[ "$(wc -l <"$dir/reached.sample")" = "$waits" ] || die "not all of $waits came"
+	head_row "a timer of 2 s is with its consumer, ms late, $waits of them" p50 p99 most
+	row '' "$(median reached 1)" "$(sorted reached | awk -v n="$waits" 'NR == int(n * 0.99) { print }')" "$(sorted reached | tail -n 1)"
+}
+
+for part in ${PARTS:-drain late reach}; do
+	case $part in
+		drain) drains ;;
+		late) lateness ;;
+		reach) reaching ;;
+		*) die "no part $part" ;;
+	esac
+	echo
+done

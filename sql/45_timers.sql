@@ -94,7 +94,7 @@ COMMENT ON COLUMN queen.pg_stat_queen_timers.oldest_due IS 'When the oldest was 
 COMMENT ON COLUMN queen.pg_stat_queen_timers.fired IS 'Timers whose messages were pushed, and committed.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.failed IS 'Attempts that came to nothing: the timer was put off, or became a dead letter.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.dead IS 'Timers that became dead letters.';
-COMMENT ON COLUMN queen.pg_stat_queen_timers.dropped IS 'Timers that were overdue by more than queen.overdue_limit.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.dropped IS 'Timers and messages of rules that were overdue by more than queen.overdue_limit, and messages that a rule with misfire skip missed.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_p50 IS 'How long after deliver_at half of those fired were committed at most, in milliseconds; too large by a quarter at most.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_p99 IS 'The same of 99 in 100.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_max IS 'The same of all: exact.';

@@ -10,6 +10,10 @@ CREATE FUNCTION queen.verify_mend(text, bigint, bigint)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_verify_mend';
 COMMENT ON FUNCTION queen.verify_mend(text, bigint, bigint) IS 'Part of queen.verify(): one repair.';
 
+CREATE FUNCTION queen.verify_mend_rule(tenant uuid, queue text, timer_key text)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_verify_mend_rule';
+COMMENT ON FUNCTION queen.verify_mend_rule(uuid, text, text) IS 'Part of queen.verify(): one repair of a rule of a recurring timer.';
+
 CREATE FUNCTION queen.verify(repair boolean DEFAULT false, OUT item text, OUT object text, OUT problem text, OUT repaired boolean)
 RETURNS SETOF record LANGUAGE SQL VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 WITH
@@ -50,6 +54,12 @@ used AS (
 	SELECT partition_id, 'log_partitions', count(*) FROM queen.log_partitions GROUP BY partition_id),
 states AS (
 	SELECT partition_id, group_id, count(*) AS n FROM queen.log_cursors GROUP BY partition_id, group_id),
+-- an occurrence has its rule's key behind one more byte, and the rule's message
+pending AS NOT MATERIALIZED (
+	SELECT k.*, 1 - r.is_occurrence::int AS messages, r.is_occurrence, r.shown_key,
+		format('%s "%s" of queue "%s" of tenant %s', CASE WHEN r.is_occurrence THEN 'occurrence of rule' ELSE 'timer' END, left(r.shown_key, 100), left(k.queue, 100), k.tenant) AS what
+	FROM queen.log_timers k, LATERAL (
+		SELECT starts_with(k.timer_key, E'\x01') AS is_occurrence, CASE WHEN starts_with(k.timer_key, E'\x01') THEN substr(k.timer_key, 2) ELSE k.timer_key END AS shown_key) r),
 problems (item, object, problem, mend, first_id, second_id) AS (
 	-- queues
 	SELECT 'queue', format('queue "%s" of tenant %s', name, tenant),
@@ -184,9 +194,9 @@ problems (item, object, problem, mend, first_id, second_id) AS (
 	FROM queen.messages m JOIN queen.log_timers t USING (message_id)
 	UNION ALL
 	-- timers
-	SELECT 'timer', format('timer "%s" of queue "%s" of tenant %s', left(t.timer_key, 100), left(t.queue, 100), t.tenant),
+	SELECT 'timer', t.what,
 		CASE
-			WHEN num_nonnulls(t.message, t.payload) <> 1 THEN 'has not one message'
+			WHEN num_nonnulls(t.message, t.payload) <> t.messages THEN CASE t.messages WHEN 1 THEN 'has not one message' ELSE 'has a message that is not the rule''s' END
 			WHEN t.visible_at <> greatest(t.deliver_at, t.retry_at) OR NOT isfinite(t.visible_at)
 				THEN format('is seen at %s, due at %s, and tried again at %s', t.visible_at, t.deliver_at, t.retry_at)
 			WHEN t.attempts NOT BETWEEN 0 AND 4 THEN format('has failed %s times', t.attempts)
@@ -195,20 +205,48 @@ problems (item, object, problem, mend, first_id, second_id) AS (
 			WHEN t.priority NOT BETWEEN 1 AND 3 OR t.ttl <= 0 THEN format('has priority %s and lives for %s µs', t.priority, t.ttl)
 			ELSE 'has a name that no call lets in'
 		END, NULL, NULL, NULL
-	FROM queen.log_timers t
-	WHERE num_nonnulls(t.message, t.payload) <> 1
+	FROM pending t
+	WHERE num_nonnulls(t.message, t.payload) <> t.messages
 		OR t.visible_at <> greatest(t.deliver_at, t.retry_at) OR NOT isfinite(t.visible_at)
 		OR t.attempts NOT BETWEEN 0 AND 4 OR t.attempts > 0 AND num_nulls(t.retry_at, t.last_error) > 0
 		OR jsonb_typeof(t.headers) <> 'object' OR t.priority NOT BETWEEN 1 AND 3 OR t.ttl <= 0
-		-- a rule's occurrence has its key behind one more byte
 		OR octet_length(t.queue) NOT BETWEEN 1 AND 255 OR octet_length(t.partition) NOT BETWEEN 1 AND 255
-		OR octet_length(ltrim(t.timer_key, E'\x01')) NOT BETWEEN 1 AND 255
+		OR octet_length(t.shown_key) NOT BETWEEN 1 AND 255
 	UNION ALL
 	SELECT 'timer', format('message %s', t.message_id), format('is promised by %s timers', count(*)), NULL, NULL, NULL
-	FROM queen.log_timers t GROUP BY t.message_id HAVING count(*) > 1)
+	FROM queen.log_timers t GROUP BY t.message_id HAVING count(*) > 1
+	UNION ALL
+	-- rules of recurring timers
+	SELECT 'rule', format('rule "%s" of queue "%s" of tenant %s', left(r.timer_key, 100), left(r.queue, 100), r.tenant),
+		CASE
+			WHEN o.deliver_at <> r.next_at OR o.partition <> r.partition OR r.next_at IS NULL AND o.deliver_at IS NOT NULL
+				THEN format('is due next at %s in partition "%s", and what waits at %s in "%s"', r.next_at, left(r.partition, 100), o.deliver_at, left(o.partition, 100))
+			WHEN r.misfire NOT IN ('once', 'skip') THEN format('has misfire "%s"', r.misfire)
+			WHEN NOT (isfinite(r.anchor_at) AND isfinite(r.next_at)) THEN format('counts from %s and is due next at %s', r.anchor_at, r.next_at)
+			WHEN jsonb_typeof(r.headers) <> 'object' THEN 'has headers that are no object'
+			ELSE 'has a name that no call lets in'
+		END, NULL, NULL, NULL
+	FROM queen.log_timer_rules r LEFT JOIN pending o ON o.is_occurrence AND o.tenant = r.tenant AND o.queue = r.queue AND o.shown_key = r.timer_key
+	WHERE o.deliver_at <> r.next_at OR o.partition <> r.partition OR r.next_at IS NULL AND o.deliver_at IS NOT NULL
+		OR r.misfire NOT IN ('once', 'skip') OR NOT (isfinite(r.anchor_at) AND isfinite(r.next_at)) OR jsonb_typeof(r.headers) <> 'object'
+		OR octet_length(r.queue) NOT BETWEEN 1 AND 255 OR octet_length(r.partition) NOT BETWEEN 1 AND 255 OR octet_length(r.timer_key) NOT BETWEEN 1 AND 255),
+-- one of the two is missing
+halves (item, object, problem, tenant, queue, timer_key) AS (
+	SELECT 'rule', format('rule "%s" of queue "%s" of tenant %s', left(r.timer_key, 100), left(r.queue, 100), r.tenant),
+		'has no occurrence that waits: it is never due; repaired, it goes on where it stopped', r.tenant, r.queue, r.timer_key
+	FROM queen.log_timer_rules r
+	WHERE r.next_at IS NOT NULL AND NOT EXISTS (SELECT FROM queen.log_timers t WHERE t.tenant = r.tenant AND t.queue = r.queue AND t.timer_key = E'\x01' || r.timer_key)
+	UNION ALL
+	SELECT 'timer', t.what, 'has no rule', t.tenant, t.queue, t.shown_key
+	FROM pending t
+	WHERE t.is_occurrence AND NOT EXISTS (SELECT FROM queen.log_timer_rules r WHERE r.tenant = t.tenant AND r.queue = t.queue AND r.timer_key = t.shown_key))
 SELECT p.item, p.object, p.problem,
 	CASE WHEN verify.repair AND p.mend IS NOT NULL THEN queen.verify_mend(p.mend, p.first_id, p.second_id) ELSE false END
 FROM problems p
+UNION ALL
+SELECT h.item, h.object, h.problem,
+	CASE WHEN verify.repair THEN queen.verify_mend_rule(h.tenant, h.queue, h.timer_key) ELSE false END
+FROM halves h
 $$;
 COMMENT ON FUNCTION queen.verify(boolean) IS
-'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue; messages of work queues, their states and whose they are; timers that cannot be pushed. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, and a position that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';
+'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue; messages of work queues, their states and whose they are; timers that cannot be pushed; rules of recurring timers and what is due of them next. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, and a position or a rule that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';

@@ -69,6 +69,7 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('verify', 'owner'),
 		('verify_segments', 'owner'),
 		('verify_mend', 'owner'),
+		('verify_mend_rule', 'owner'),
 		('loaded', 'owner'),
 		('change_rights', 'owner'),
 		('grant_producer', 'owner'),

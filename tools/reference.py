@@ -149,7 +149,7 @@ def objects_text():
 
 
 def states():
-    """SQLSTATEs that the sources raise: those with a name in PostgreSQL's errcodes.txt, and class QN."""
+    """SQLSTATEs that the sources raise, not those that they compare with: those with a name in PostgreSQL's errcodes.txt, and class QN."""
     share = subprocess.check_output([os.environ.get("PG_CONFIG", "pg_config"), "--sharedir"], text=True).strip()
     names = dict(re.findall(r"^(\w{5})\s+\w\s+(ERRCODE_\w+)", open(os.path.join(share, "errcodes.txt")).read(), re.M))
     state_of_name = {name: state for state, name in names.items()}
@@ -158,7 +158,7 @@ def states():
         for file in files:
             if file.endswith((".h", ".cpp")):
                 text = open(os.path.join(folder, file), encoding="utf-8").read()
-                found |= {state_of_name[n] for n in set(re.findall(r"\bERRCODE_[A-Z_]+", text)) - UNTOLD}
+                found |= {state_of_name[n] for n in set(re.findall(r"(?<!case )(?<!== )\bERRCODE_(?!TO_CATEGORY)[A-Z_]+", text)) - UNTOLD}
                 found |= {"".join(s) for s in re.findall(r"MAKE_SQLSTATE\('(.)', '(.)', '(.)', '(.)', '(.)'\)", text)}
     return found
 

@@ -83,6 +83,7 @@ struct SegmentInfo
 	std::uint32_t frame_count;
 	std::uint32_t block_count;
 	std::size_t scratch_size; /* what SegmentReader::set_memory needs for this segment; 0 when nothing is compressed */
+	bool ids_ascend;		  /* as the writer says: each message id is above the one before */
 };
 
 /* Size of the workspace for decompression, 8-byte aligned; the same for every segment. */

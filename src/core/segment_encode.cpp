@@ -166,6 +166,16 @@ plan_blocks(std::span<const Frame> frames) noexcept
 	return plan;
 }
 
+/* Is each message id above the one before? */
+bool
+ids_ascend(std::span<const Frame> frames) noexcept
+{
+	for (std::size_t i = 1; i < frames.size(); i++)
+		if (!uuid7_less(frames[i - 1].message_id, frames[i].message_id))
+			return false;
+	return true;
+}
+
 /* Are the frames within the format's limits? */
 Status
 check_frames(std::span<const Frame> frames) noexcept
@@ -329,7 +339,7 @@ segment_encode(std::span<const Frame> frames, int level, EncodeMemory memory, By
 
 	store_le(base, segment_magic);
 	base[header_version] = segment_version;
-	base[header_flags] = segment_native_flags;
+	base[header_flags] = segment_native_flags | (ids_ascend(frames) ? std::uint8_t{0} : segment_flag_unordered);
 	store_le(base + header_frames, static_cast<std::uint16_t>(frames.size()));
 	store_le(base + header_blocks, static_cast<std::uint16_t>(plan.blocks));
 	store_le(base + entry_offset(plan.blocks), segment_checksum(base, entry_offset(plan.blocks)));

@@ -18,6 +18,7 @@ namespace queen::core
 inline constexpr std::uint32_t segment_magic = 0x47455351; /* "QSEG" */
 inline constexpr std::uint8_t segment_version = 1;
 inline constexpr std::uint8_t segment_flag_big_endian = 0x01;
+inline constexpr std::uint8_t segment_flag_unordered = 0x02;
 inline constexpr std::uint8_t segment_native_flags =
 	std::endian::native == std::endian::big ? segment_flag_big_endian : 0;
 inline constexpr std::size_t header_size = 10;

@@ -125,9 +125,9 @@ SegmentReader::open(ByteView blob, SegmentInfo &info) noexcept
 		return fail(Status::bad_checksum);
 
 	/* From here on, these are the bytes that somebody wrote; whether that was the encoder is still open. */
-	if ((base[header_flags] & ~segment_flag_big_endian) != 0)
+	if ((base[header_flags] & ~(segment_flag_big_endian | segment_flag_unordered)) != 0)
 		return fail(Status::bad_format);
-	if (base[header_flags] != segment_native_flags)
+	if ((base[header_flags] & segment_flag_big_endian) != segment_native_flags)
 		return fail(Status::bad_version);
 	if (frames == 0 || frames > segment_max_frames || blocks > frames)
 		return fail(Status::bad_format);
@@ -157,7 +157,8 @@ SegmentReader::open(ByteView blob, SegmentInfo &info) noexcept
 	frame_count_ = static_cast<std::uint32_t>(frames);
 	next_bytes_ = blocks_offset(blocks);
 	status_ = Status::ok;
-	info = SegmentInfo{frame_count_, static_cast<std::uint32_t>(blocks), scratch_size};
+	info = SegmentInfo{frame_count_, static_cast<std::uint32_t>(blocks), scratch_size,
+					   (base[header_flags] & segment_flag_unordered) == 0};
 	return status_;
 }
 

@@ -76,6 +76,12 @@ Uuid7Source::mint(std::uint64_t now_ms, std::span<const std::uint8_t, random_byt
 }
 
 bool
+uuid7_less(const Uuid &a, const Uuid &b) noexcept
+{
+	return std::memcmp(a.bytes, b.bytes, sizeof(a.bytes)) < 0;
+}
+
+bool
 uuid7_follows(const Uuid &a, const Uuid &b) noexcept
 {
 	return uuid7_is_one(a) && uuid7_next(a) == b && uuid7_millis(a) == uuid7_millis(b);

@@ -38,6 +38,9 @@ class Uuid7Source
 /* Has the id the version and the variant that Uuid7Source writes? */
 bool uuid7_is_one(const Uuid &id) noexcept;
 
+/* Was a minted before b, by one source? Of any two, the order of PostgreSQL's uuid. */
+bool uuid7_less(const Uuid &a, const Uuid &b) noexcept;
+
 /* Is b == a + 1, counting in the random bits as Uuid7Source does, in the same millisecond? */
 bool uuid7_follows(const Uuid &a, const Uuid &b) noexcept;
 

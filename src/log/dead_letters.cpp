@@ -196,6 +196,29 @@ dead_letters_adopt(const pg_uuid_t *tenant, Name queue, int64 queue_id)
 	dead_scan_close(&scan);
 }
 
+int64
+dead_letters_delete_of_no_queue(const pg_uuid_t *tenant, Name queue)
+{
+	const DeadChoice choice = choice_of_no_queue(tenant, queue);
+	DeadScan scan;
+	int64 count = 0;
+
+	dead_scan_open(&scan, &choice, RowExclusiveLock);
+	PushActiveSnapshot(scan.snapshot);
+	while (dead_scan_next(&scan))
+	{
+		ItemPointerData tid = scan.scan.slot->tts_tid;
+
+		/* one that was changed is a queue's by now, which was born meanwhile */
+		if (delete_row_unless_changed(scan.table, &tid, scan.snapshot))
+			count++;
+	}
+	PopActiveSnapshot();
+	dead_scan_close(&scan);
+	CommandCounterIncrement();
+	return count;
+}
+
 bool
 dead_letters_wait_for(const pg_uuid_t *tenant, Name queue)
 {

@@ -99,6 +99,9 @@ void dead_scan_close(DeadScan *scan);
 /* A queue has come to be: what has waited for one of its name is its own. */
 void dead_letters_adopt(const pg_uuid_t *tenant, Name queue, int64 queue_id);
 
+/* Delete those of dead_of_no_queue with these names; waits for whoever is at one. Returns how many there were. */
+int64 dead_letters_delete_of_no_queue(const pg_uuid_t *tenant, Name queue);
+
 /* Are there any of dead_of_no_queue with these names? */
 bool dead_letters_wait_for(const pg_uuid_t *tenant, Name queue);
 

@@ -1,12 +1,13 @@
 /*
  * drop.cpp: queen.drop_queue and purge_queue. README.md of this folder has the protocol between them and pushes.
  *
- * Raises. Locks: the queue's row and its groups' rows, to the end of the transaction, waiting for whoever changes them; each
- * of its partitions for a moment; waits for the transactions that have written pushes to it. Runs in backends.
+ * Raises. Locks: the rows of the queue, its groups, rules, timers and their dead letters, to the end of the transaction, waiting for
+ * whoever changes them; each of its partitions for a moment; waits for the transactions that have written pushes to it. Runs in backends.
  */
 #include "hotlist/journal.h"
 #include "log/append.h"
 #include "log/cursors.h"
+#include "log/dead_letters.h"
 #include "log/dropped.h"
 #include "log/groups.h"
 #include "log/log_lock.h"
@@ -175,12 +176,12 @@ queen_drop_queue(PG_FUNCTION_ARGS)
 	QueueTable queues;
 	QueueRow queue;
 	bool found;
-	int64 timers;
+	int64 waiting;
 
 	guard_write("queen.drop_queue()");
 	name = name_argument(fcinfo, 0, "queue");
 	/* before the queue's row is marked: a fire that holds one of them waits for whoever has */
-	timers = rules_delete_of_queue(setting_tenant(), name) + timers_delete_of_queue(setting_tenant(), name);
+	waiting = rules_delete_of_queue(setting_tenant(), name) + timers_delete_of_queue(setting_tenant(), name);
 	queue_table_open(&queues, RowExclusiveLock);
 	found = queue_delete(&queues, setting_tenant(), name, &queue);
 	queue_table_close(&queues);
@@ -192,9 +193,10 @@ queen_drop_queue(PG_FUNCTION_ARGS)
 		journal_changes();
 		journal_forget_queue(own_tables(), queue.queue_id);
 	}
-	/* also where the queue is not there yet: what this transaction has pushed to it */
+	/* also where the queue is not there yet: what its timers have left, and what this transaction has pushed to it */
+	waiting += dead_letters_delete_of_no_queue(setting_tenant(), name);
 	push_buffer_void(setting_tenant(), name);
-	return BoolGetDatum(found || timers > 0);
+	return BoolGetDatum(found || waiting > 0);
 }
 
 /* queen.purge_queue(queue) returns boolean */

@@ -58,26 +58,24 @@ time_of(const core::Uuid &id)
 	return (int64) core::uuid7_millis(id) * 1000 - epoch_difference;
 }
 
-int
-compare(const core::Uuid &a, const core::Uuid &b)
-{
-	return memcmp(a.bytes, b.bytes, sizeof(a.bytes));
-}
-
-/* A segment holds messages of one transaction of one backend, so their ids ascend, and mostly the first one tells. */
+/* Pushes of one transaction have ids that ascend, so mostly the first one tells; what timers have brought is read to the end. */
 bool
 find_in_segment(const LogReader *segment, const Search *search, const char *partition, int64 *offset)
 {
 	SegmentFrames frames;
 	core::Frame frame;
-	int order = -1;
+	bool found = false;
+	bool passed = false;
 
 	segment_frames_open(&frames, segment, segment->base, search->queue.name, partition);
-	while (order < 0 && segment_frames_next(&frames, &frame, offset))
-		order = compare(frame.message_id, search->id);
+	while (!found && !passed && segment_frames_next(&frames, &frame, offset))
+	{
+		found = frame.message_id == search->id;
+		passed = frames.ids_ascend && core::uuid7_less(search->id, frame.message_id);
+	}
 	segment_frames_check(&frames);
 	segment_frames_close(&frames);
-	return order == 0;
+	return found;
 }
 
 void

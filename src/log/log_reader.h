@@ -84,6 +84,7 @@ int64 log_count_messages(SegmentTable *segments, int64 partition_id, int64 from,
 struct SegmentFrames
 {
 	const char *trouble; /* what is corrupt, or null; nothing more comes then */
+	bool ids_ascend;	 /* each message id is above the one before, or so it says */
 	core::SegmentReader reader;
 	MemoryContext context; /* holds the detoasted blob and the buffers */
 	const char *queue;

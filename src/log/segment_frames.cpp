@@ -53,6 +53,7 @@ begin(SegmentFrames *frames, const LogReader *reader, int64 from)
 		frames->trouble = psprintf("it holds %u messages, its row says %lld", info.frame_count, (long long) expected);
 		return;
 	}
+	frames->ids_ascend = info.ids_ascend;
 	scratch = palloc_extended(Max(info.scratch_size, 1), MCXT_ALLOC_HUGE);
 	use_decompressor(&frames->reader, {(uint8 *) scratch, info.scratch_size});
 	if (from > reader->base)

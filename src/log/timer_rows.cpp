@@ -152,13 +152,20 @@ timers_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 	named_scan_start(&scan, &timers, snapshot, tenant, queue, first_timer_key);
 	while (index_scan_next(&scan, ForwardScanDirection))
 	{
+		const TimerName name = {tenant, queue, named_row_key(scan.slot)};
 		ItemPointerData tid = scan.slot->tts_tid;
 		bool isnull;
+		TimerRow row;
 
 		timer_news_note(DatumGetTimestampTz(slot_getattr(scan.slot, timer_col_visible_at + 1, &isnull)));
-		/* what was fired or cancelled meanwhile is gone; what was moved is a timer that came after the drop began */
 		if (delete_row_unless_changed(timers.table, &tid, snapshot))
 			count++;
+		/* what was fired or cancelled meanwhile is gone; what was moved or put off is there under its name */
+		else if (timer_lock(&timers, &name, &row, RowWait::everybody) == TimerLock::locked)
+		{
+			timer_delete(&timers, &row);
+			count++;
+		}
 	}
 	index_scan_close(&scan);
 	timer_table_close(&timers);

@@ -96,7 +96,7 @@ void timer_update(TimerTable *timers, TimerRow *row);
 /* Delete a locked row. */
 void timer_delete(TimerTable *timers, TimerRow *row);
 
-/* Delete all timers of a queue but for occurrences; waits for whoever is at one. Returns how many there were. */
+/* Delete all timers of a queue but for occurrences, moved ones too; waits for whoever is at one. Returns how many there were. */
 int64 timers_delete_of_queue(const pg_uuid_t *tenant, Name queue);
 
 } // namespace queen

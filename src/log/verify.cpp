@@ -4,6 +4,7 @@
  * Raises. Locks: segments none; a repair those of the protocol that it follows, to the end of the transaction, see each.
  * Runs in backends, without a repair also on a standby.
  */
+#include "core/uuid7.h"
 #include "log/append.h"
 #include "log/cursors.h"
 #include "log/dropped.h"
@@ -43,7 +44,7 @@ trouble_of(const LogReader *segment)
 	while (trouble == nullptr && segment_frames_next(&frames, &frame, &offset))
 	{
 		/* queen.find rests on it */
-		if (memcmp(frame.message_id.bytes, last.bytes, sizeof(last.bytes)) <= 0)
+		if (frames.ids_ascend && !core::uuid7_less(last, frame.message_id))
 			trouble = psprintf("the message id at offset %lld is not above the one before", (long long) offset);
 		last = frame.message_id;
 	}

@@ -104,6 +104,8 @@ index_scan_start(IndexScan *scan)
 	}
 	/* the access method makes room for entries when it starts */
 	scan->desc->xs_want_itup = scan->entries;
+	/* one that is known to be dead is as good as any, and behind it may be pages full of them */
+	scan->desc->ignore_killed_tuples &= !scan->entries;
 	index_rescan(scan->desc, scan->keys, scan->nkeys, nullptr, 0);
 	MemoryContextSwitchTo(caller);
 }

@@ -1,5 +1,5 @@
 /*
- * cron.cpp: queen.schedule_cron, unschedule_cron and list_crons.
+ * cron.cpp: queen.schedule_cron, unschedule_cron and list_crons; what queen.verify mends of rules.
  *
  * Raises. Locks: the rules' rows, then their occurrences', to the end of the transaction; see README.md for who waits. Runs in backends,
  * list_crons also on a standby.
@@ -225,6 +225,7 @@ put(ReturnSetInfo *set, const RuleRow *rule, const TimerRow *timer)
 QUEEN_FUNCTION(queen_schedule_cron)
 QUEEN_FUNCTION(queen_unschedule_cron)
 QUEEN_FUNCTION(queen_list_crons)
+QUEEN_FUNCTION(queen_verify_mend_rule)
 
 /*
  * queen.schedule_cron(queue, timer_key, cron, message jsonb, timezone, misfire, partition, headers) returns (verdict, next_at)
@@ -339,6 +340,45 @@ queen_list_crons(PG_FUNCTION_ARGS)
 	timer_table_close(&timers);
 	MemoryContextDelete(per_row);
 	return (Datum) 0;
+}
+
+/*
+ * queen.verify_mend_rule(tenant uuid, queue text, timer_key text) returns boolean: a rule whose occurrence is not there gets it back, an occurrence
+ * whose rule is not there goes. False when neither is so, or a fire is at it.
+ */
+Datum
+queen_verify_mend_rule(PG_FUNCTION_ARGS)
+{
+	bool mended = false;
+	TimerName name;
+	TimerLock lock;
+	Pair pair;
+
+	guard_write("queen.verify(repair => true)");
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		raise_null_argument("a rule");
+	/* as they are in the table: no call may have let them in */
+	name.tenant = PG_GETARG_UUID_P(0);
+	name.queue = {VARDATA_ANY(PG_GETARG_TEXT_PP(1)), (int) VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(1))};
+	name.key = {VARDATA_ANY(PG_GETARG_TEXT_PP(2)), (int) VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(2))};
+	pair_open(&pair, &name, RowExclusiveLock);
+	lock = pair_lock(&pair);
+	if (lock == TimerLock::locked && !pair.has_timer && !pair.rule.nulls[rule_col_next_at])
+	{
+		const text *partition = DatumGetTextPP(pair.rule.values[rule_col_partition]);
+		TimerRow timer;
+
+		occurrence_fill(&name, {VARDATA_ANY(partition), (int) VARSIZE_ANY_EXHDR(partition)},
+						DatumGetTimestampTz(pair.rule.values[rule_col_next_at]), &timer);
+		mended = timer_insert(&pair.timers, &timer);
+	}
+	else if (lock == TimerLock::absent && pair.has_timer)
+	{
+		timer_delete(&pair.timers, &pair.timer);
+		mended = true;
+	}
+	pair_close(&pair);
+	return BoolGetDatum(mended);
 }
 
 } // namespace queen

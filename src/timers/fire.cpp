@@ -167,36 +167,28 @@ push_timer(Firing *firing, const DueTimer *timer, const TimerMessage *message)
 
 /*
  * A rule's occurrence. The batch was collected without a look at the rules, so that the bound on its bytes is kept here: what comes behind it is
- * left for the next step. True: it is pushed.
+ * left for the next step.
  */
-bool
+OccurrenceEnd
 fire_occurrence(Firing *firing, const DueTimer *timer, Size *bytes, FireStep *done)
 {
 	TimestampTz next = DT_NOEND;
-	bool pushed = false;
 	TimerMessage message;
+	OccurrenceEnd end;
 
 	if (*bytes >= most_bytes)
 	{
 		due_lower(timer->mark.at);
 		done->more = true;
-		return false;
+		return OccurrenceEnd::held;
 	}
-	switch (occurrence_take(&firing->timers, timer, firing->snapshot, &message, &next))
-	{
-		case OccurrenceEnd::held:
-			done->held++;
-			return false;
-		case OccurrenceEnd::drop:
-			done->dropped++;
-			break;
-		case OccurrenceEnd::push:
-			*bytes += push_timer(firing, timer, &message);
-			pushed = true;
-			break;
-	}
+	end = occurrence_take(&firing->timers, timer, firing->snapshot, &message, &next);
+	if (end == OccurrenceEnd::held)
+		done->held++;
+	else if (end == OccurrenceEnd::push)
+		*bytes += push_timer(firing, timer, &message);
 	done->next = Min(done->next, next);
-	return pushed;
+	return end;
 }
 
 /* Take timers and push their messages. What somebody else is at is left. */
@@ -208,6 +200,7 @@ fire(Firing *firing, int first, int count)
 	MemoryContext caller = MemoryContextSwitchTo(per_row);
 	DueTimer *taken = (DueTimer *) MemoryContextAlloc(caller, sizeof(DueTimer) * (Size) count);
 	int count_taken = 0;
+	int first_dropped = count; /* those are behind the others */
 	FireStep done = {};
 	Size bytes = 0;
 
@@ -224,8 +217,17 @@ fire(Firing *firing, int first, int count)
 		MemoryContextReset(per_row);
 		if (is_occurrence(timer->key))
 		{
-			if (fire_occurrence(firing, timer, &bytes, &done))
-				taken[count_taken++] = *timer;
+			switch (fire_occurrence(firing, timer, &bytes, &done))
+			{
+				case OccurrenceEnd::held:
+					break;
+				case OccurrenceEnd::drop:
+					taken[--first_dropped] = *timer;
+					break;
+				case OccurrenceEnd::push:
+					taken[count_taken++] = *timer;
+					break;
+			}
 		}
 		else if (!table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) ||
 				 !delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
@@ -243,11 +245,12 @@ fire(Firing *firing, int first, int count)
 	leave_queue(firing);
 	flush_pushes();
 	timer_counts_note(taken, count_taken, TimerEnd::fired);
+	timer_counts_note(taken + first_dropped, count - first_dropped, TimerEnd::dropped);
 	pfree(taken);
 	/* now all of it is done, or none */
 	firing->step->held += done.held;
 	firing->step->fired += count_taken;
-	firing->step->dropped += done.dropped;
+	firing->step->dropped += count - first_dropped;
 	firing->step->more |= done.more;
 	firing->step->next = Min(firing->step->next, done.next);
 }

@@ -59,6 +59,9 @@ fire(const TaskRun *run)
 		until = Min(step.next, now + unsure_again);
 	else
 		until = Min(step.next, now + (step.next == DT_NOEND ? idle_again : look_again));
+	/* a wait for a lock may have reset the latch that was set for the other task */
+	if (step.fired + step.failed + step.dropped + step.made + step.held > 0)
+		SetLatch(MyLatch);
 	/* something came since the step began */
 	if (!timer_news_sleep(until) && !step.paused)
 		until = now;

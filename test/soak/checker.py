@@ -12,6 +12,7 @@ import psycopg2
 from followed import Followed
 from model import Cursor, Event, Message, Partition, Pauses, Violation
 from queues import FOLLOWED, MESSAGE_SEQ, MESSAGE_TX, QUEUES
+from timekeepers import CHAINED, ONCE
 
 PAGE = 20000
 LONGEST = "10 s"  # that a statement of an actor may take
@@ -51,6 +52,9 @@ REST = {
     "no dropped log is left": "SELECT count(*) FROM queen.log_dropped WHERE partition_id IS NULL",
     "no temporary file is left": "SELECT count(*) FROM pg_ls_tmpdir()",
     "nothing is checked out of the hot-list": "SELECT coalesce(sum(checked_out), 0) FROM queen.pg_stat_queen_hotlist",
+    "no timer is left": "SELECT count(*) FROM queen.log_timers",
+    "a timer's message comes once, unless it was cancelled or replaced": ONCE,
+    "a rule's messages are a chain": CHAINED,
     "no partition lock is left": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
 }
 

@@ -65,6 +65,15 @@ CREATE TABLE soak.drops (
 	known      timestamptz                                          -- when the client had learned of the commit
 );
 
+-- What happened to a timer's key. id is drawn behind the call, under the lock of its row, which is kept to the end.
+CREATE TABLE soak.timers (
+	id         bigint NOT NULL PRIMARY KEY DEFAULT nextval('soak.event_ids'),
+	tx         bigint NOT NULL,
+	key        text   NOT NULL,
+	verdict    text   NOT NULL,                   -- what schedule or cancel answered
+	message_id uuid
+);
+
 -- Copies of dead letters, made by each transaction that is about to delete some of them …
 CREATE TABLE soak.letters (
 	tx         bigint  NOT NULL,

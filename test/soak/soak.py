@@ -26,6 +26,7 @@ from disturbers import Ballast, Interrupter, Keeper, Maintenance, Snapshot, Walk
 from model import INVARIANTS, Cursor, Violation
 from pushers import KeyedPusher, Preparer, Pusher
 from queues import FOLLOWED, QUEUES
+from timekeepers import FIRED, RULE, Timekeeper
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EVIDENCE = os.path.join(server.TOP, "build/soak")
@@ -51,6 +52,7 @@ CAST = (
     (Pauser, 1),
     (Redriver, 2),
     (Dropper, 1),
+    (Timekeeper, 3),
     (Keeper, 2),
     (Walker, 1),
     (Maintenance, 1),
@@ -144,6 +146,7 @@ def set_up():
         sql("SELECT queen.create_queue(%s, options => %s)", name, json.dumps(queue.options))
         if queue.trimmed:
             keep_partitions(name, queue.partitions)
+    sql("SELECT queen.schedule_cron(%s, %s, '@every 1s', '\"tick\"')", *RULE)
 
 
 def keep_partitions(queue: str, count: int):
@@ -254,6 +257,7 @@ def drain(settings: Settings):
     """Whatever is prepared commits; what is paused goes on; what is left is consumed."""
     while sql("SELECT FROM pg_prepared_xacts"):
         commit_prepared()
+    fire_all()
     leave_hotlist_alone(settings)
     for queue, group in sql(ARE_PAUSED):
         sql("INSERT INTO soak.pauses VALUES (%s, %s, false); SELECT queen.resume(%s, %s)", queue, group, queue, group)
@@ -267,6 +271,18 @@ def drain(settings: Settings):
         # nothing that is left is known to a running statement any more
         cursor.execute("CALL queen.maintain()")
     conn.close()
+
+
+def fire_all():
+    """The rule ends, and what is still a timer enters its queue; by hand where no worker does it."""
+    sql("SELECT queen.unschedule_cron(%s, %s)", *RULE)
+    until = time.monotonic() + 60
+    while sql("SELECT FROM queen.log_timers"):
+        if Cursor.exact:
+            sql("SELECT queen.fire_timers()")
+        if time.monotonic() > until:
+            raise Violation("drained", "timers are not fired")
+        time.sleep(0.1)
 
 
 def drain_group(cursor, queue: str, group: str):
@@ -316,7 +332,8 @@ def check_at_rest(settings: Settings) -> dict:
 # What a soak must have met, or it has shown nothing: least counts for every second of it.
 NEEDED = {"messages": 20, "completed": 20, "commits": 20, "failures": 1, "deleted": 1, "duplicates dropped": 0.2, "holes": 0.05,
           "redelivered": 0.2, "dead": 0.05, "lost leases": 0.05, "seeks": 0.1, "redriven": 0.05, "pauses": 0.2, "drops": 0.1, "purges": 0.1,
-          "razed delivered": 1, "razed gone": 1, "mayfly delivered": 1, "aged gone": 0.5, "partitions expired": 0.2, "clients killed": 0.2}
+          "razed delivered": 1, "razed gone": 1, "mayfly delivered": 1, "aged gone": 0.5, "partitions expired": 0.2, "clients killed": 0.2,
+          "timers fired": 5, "ticks": 0.2}
 
 
 def check_load(settings: Settings, figures: dict):
@@ -368,7 +385,7 @@ def main() -> int:
         last = Checker(settings)
         last.connect()
         used = last.hotlist_figures()
-        figures = check_at_rest(settings) | counts | used
+        figures = check_at_rest(settings) | counts | used | dict(zip(("timers fired", "ticks"), sql(FIRED)[0]))
         check_load(settings, figures)
     except Violation as violation:
         if violation.invariant:

@@ -59,15 +59,20 @@ INSERT INTO calls VALUES
 	(45, 'next_timer', ARRAY['''bad'''], '{queue}'),
 	(46, 'fire_timers', ARRAY['1'], '{max_rows}'),
 	(47, 'notify_channel', ARRAY['''bad'''], '{queue}'),
-	(48, 'enqueue', ARRAY['''bad work''', '''1''', '''high''', '''1 s''', '''{}'''], '{queue,message,priority,ttl,headers}'),
-	(49, 'enqueue_batch', ARRAY['''bad work''', '''[1]''', '''low''', '''1 s'''], '{queue,messages,priority,ttl}'),
-	(50, 'dequeue', ARRAY['''bad work''', '1', '''1 s''', '''0'''], '{queue,max_messages,visibility,wait}'),
-	(51, 'acknowledge', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee'''], '{message_id,receipt}'),
-	(52, 'acknowledge_batch', ARRAY['''{01a22a47-f93b-72a8-9510-e48d22f938ee}''', '''{01a22a47-f93b-42a8-9510-e48d22f938ee}'''], '{message_ids,receipts}'),
-	(53, 'change_visibility', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee''', '''1 s'''],
+	(48, 'schedule_cron', ARRAY['''bad''', '''k''', '''@hourly''', '''1''', '''UTC''', '''skip''', '''p''', '''{}'''],
+		'{queue,timer_key,cron,message,timezone,misfire,partition,headers}'),
+	(49, 'unschedule_cron', ARRAY['''bad''', '''k'''], '{queue,timer_key}'),
+	(50, 'list_crons', ARRAY['''bad''', '''a''', '1'], '{queue,after_key,max_rows}'),
+	(51, 'verify_mend_rule', ARRAY['''00000000-0000-0000-0000-000000000000''', '''bad''', '''k'''], '{tenant,queue,timer_key}'),
+	(52, 'enqueue', ARRAY['''bad work''', '''1''', '''high''', '''1 s''', '''{}'''], '{queue,message,priority,ttl,headers}'),
+	(53, 'enqueue_batch', ARRAY['''bad work''', '''[1]''', '''low''', '''1 s'''], '{queue,messages,priority,ttl}'),
+	(54, 'dequeue', ARRAY['''bad work''', '1', '''1 s''', '''0'''], '{queue,max_messages,visibility,wait}'),
+	(55, 'acknowledge', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee'''], '{message_id,receipt}'),
+	(56, 'acknowledge_batch', ARRAY['''{01a22a47-f93b-72a8-9510-e48d22f938ee}''', '''{01a22a47-f93b-42a8-9510-e48d22f938ee}'''], '{message_ids,receipts}'),
+	(57, 'change_visibility', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee''', '''1 s'''],
 		'{message_id,receipt,visibility}'),
-	(54, 'reject', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee''', '''e'''], '{message_id,receipt,error}'),
-	(55, 'count_messages', ARRAY['''bad work'''], '{queue}');
+	(58, 'reject', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee''', '''e'''], '{message_id,receipt,error}'),
+	(59, 'count_messages', ARRAY['''bad work'''], '{queue}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0 AND prokind = 'f'
 	AND proname NOT IN (SELECT function FROM calls);

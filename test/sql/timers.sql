@@ -97,6 +97,10 @@ SELECT queen.fire_timers(), queen.count_timers('timers order');
 SELECT bool_and(k > last) AS in_order, count(*) + 3 AS messages FROM (
 	SELECT partition, - (message::int * 7919 % 100) AS k, lag(- (message::int * 7919 % 100)) OVER (PARTITION BY partition ORDER BY msg_offset) AS last
 	FROM unnest('{p0,p1,p2}'::text[]) p, queen.peek('timers order', p, max_messages => 100)) m WHERE last IS NOT NULL;
+-- So the ids of a segment do not ascend: each is found all the same, and the tables agree.
+SELECT count(*), count(*) FILTER (WHERE (f.place, f.partition, f.msg_offset) = ('log', p, m.msg_offset)) AS found
+FROM unnest('{p0,p1,p2}'::text[]) p, queen.peek('timers order', p, max_messages => 100) m, queen.find('timers order', m.message_id) f;
+SELECT * FROM queen.verify();
 -- Rolled back: neither pushed nor gone.
 SELECT verdict('timers', 'back', '"back"', '0');
 BEGIN;
@@ -187,6 +191,28 @@ SELECT queen.redrive('timers none'), queen.redrive('timers none');
 SELECT message, (headers -> 'queen_redriven') - 'message_id' AS redriven FROM unnest('{Default,p}'::text[]) p, queen.peek('timers none', p);
 RESET queen.auto_create;
 SELECT queen.drop_queue('timers none');
+
+-- A queue that never came to be is dropped with what its timers have left.
+SET queen.auto_create = off;
+SELECT verdict('timers none', 'dead', '1', '-1 s'), verdict('timers none 2', 'dead', '1', '-1 s');
+SET client_min_messages = error;
+DO $$
+BEGIN
+	FOR n IN 1..5 LOOP
+		PERFORM fail_once_more(q, 'dead') FROM unnest('{timers none,timers none 2}'::text[]) q;
+	END LOOP;
+END $$;
+RESET client_min_messages;
+SELECT queue, queue_id, timer_key FROM queen.dead_letters WHERE queue LIKE 'timers none%' ORDER BY queue;
+SELECT verdict('timers none', 'waits', '1');
+SET queen.tenant = 'dddddddd-dddd-dddd-dddd-dddddddddddd';
+SELECT queen.drop_queue('timers none');
+SET queen.tenant = 'eeeeeeee-eeee-eeee-eeee-eeeeeeeeeeee';
+SELECT queen.drop_queue('timers none'), queen.drop_queue('timers none'), queen.count_timers('timers none');
+SELECT queue FROM queen.dead_letters WHERE queue LIKE 'timers none%';
+SELECT attempt('SELECT * FROM queen.list_dead(''timers none'')');
+RESET queen.auto_create;
+SELECT queen.drop_queue('timers none 2');
 
 -- One that is poisoned among many: the others fire. (Rows that no call lets in.)
 SELECT count(verdict('timers poison', 'k' || lpad(n::text, 3, '0'), to_jsonb(n), '0', partition => 'p' || n % 7)) FROM generate_series(1, 200) n;

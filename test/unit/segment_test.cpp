@@ -225,6 +225,36 @@ TEST(Segment, SuccessorAcrossAMillisecondIsWrittenOut)
 	EXPECT_TRUE(back == frames);
 }
 
+TEST(Segment, SaysWhetherIdsAscend)
+{
+	const std::vector<OwnedFrame> ascending = batch(100, 2000, 1);
+	const auto says = [](const std::vector<OwnedFrame> &frames) {
+		const Bytes blob = encode(frames, 1);
+		core::SegmentReader reader;
+		core::SegmentInfo info;
+		std::vector<OwnedFrame> back;
+
+		EXPECT_EQ(reader.open(blob, info), Status::ok);
+		EXPECT_GT(frames.size() < 2 ? 2u : info.block_count, 1u);
+		EXPECT_EQ(decode(blob, back), Status::end);
+		EXPECT_TRUE(back == frames);
+		return info.ids_ascend;
+	};
+
+	EXPECT_TRUE(says(ascending));
+	EXPECT_TRUE(says({ascending[0]}));
+	/* neighbours, in one block and over the end of a block, and one twice */
+	for (std::size_t i = 1; i < ascending.size(); i++)
+	{
+		std::vector<OwnedFrame> frames = ascending;
+
+		std::swap(frames[i - 1].message_id, frames[i].message_id);
+		EXPECT_FALSE(says(frames)) << i;
+		frames[i - 1].message_id = frames[i].message_id;
+		EXPECT_FALSE(says(frames)) << i;
+	}
+}
+
 TEST(Segment, IdsOfNoVersionAreKept)
 {
 	std::vector<OwnedFrame> frames(3);
