@@ -245,7 +245,8 @@ SELECT count(queen.enqueue('work back', '"there"'));
 SAVEPOINT t;
 SELECT dequeued('work back', 10);
 ROLLBACK TO t;
-SELECT dequeued('work back', 10);
+-- preloaded, it counts that delivery
+SELECT dequeued('work back', 10) LIKE '"there" medium %' AS there;
 COMMIT;
 SELECT counts('work back'), acked('"there"');
 
