@@ -5,7 +5,7 @@ Runs inside tools/with_server.sh (make reference). The file is written by hand b
 "<!-- generated: KIND ARGUMENTS -->" and the next "<!-- end -->". Kinds:
 
     functions NAME...   signature, comment, where each may run, and who may call it; "*" stands for all that no other line names
-    options             options of a queue, with the defaults that a new queue has; their meaning is queen.configure's comment
+    options KIND        options of a queue of a kind, with the defaults that a new queue has; their meaning is queen.configure's comment
     settings            from pg_settings
     objects             views, types, tables with a comment; what is left is named
 
@@ -108,13 +108,14 @@ def table(head, lines):
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *escaped]) + "\n"
 
 
-def options_text():
+def options_text(kind):
     comment = rows("SELECT obj_description('queen.configure(text, jsonb)'::regprocedure, 'pg_proc')")[0][0]
-    meaning = dict(re.findall(r"^- (\w+): (.*)$", comment, re.M))
-    subprocess.run(["psql", "-Xq", "-d", "reference", "-c", "SELECT queen.create_queue('q')"], check=True, stdout=subprocess.DEVNULL)
-    defaults = rows("SELECT key, value FROM queen.list_queues(), jsonb_each_text(options) WHERE queue = 'q'")
+    part = re.search(rf"Options of a {kind} queue:\n((?:- .*(?:\n|$))*)", comment)[1]
+    meaning = dict(re.findall(r"^- (\w+): (.*)$", part, re.M))
+    subprocess.run(["psql", "-Xq", "-d", "reference", "-c", f"SELECT queen.create_queue('{kind}', '{kind}')"], check=True, stdout=subprocess.DEVNULL)
+    defaults = rows(f"SELECT key, value FROM queen.list_queues(), jsonb_each_text(options) WHERE queue = '{kind}'")
     if {name for name, _ in defaults} != set(meaning):
-        sys.exit(f"queen.configure's comment does not have the options of a queue: {sorted({n for n, _ in defaults} ^ set(meaning))}")
+        sys.exit(f"queen.configure's comment does not have the options of a {kind} queue: {sorted({n for n, _ in defaults} ^ set(meaning))}")
     return table(["option", "default", "meaning"], [[f"`{n}`", f"`{dict(defaults)[n]}`", meaning[n]] for n in meaning])
 
 
@@ -175,7 +176,7 @@ def main():
     functions = Functions(named)
     made = {
         "functions": lambda names: functions.text([n for a in names for n in (functions.left if a == "*" else [a])]),
-        "options": lambda _: options_text(),
+        "options": lambda kinds: options_text(kinds[0]),
         "settings": lambda _: settings_text(),
         "objects": lambda _: objects_text(),
     }

@@ -182,7 +182,7 @@ find_queue(Oid tables, const pg_uuid_t *tenant, Name name)
 			return (QueueEntry *) entry;
 	name_table_room(&buffer.queues);
 	made = (QueueEntry *) make_entry(sizeof(QueueEntry), &name);
-	made->queue = {tables, *tenant, name, false, 0};
+	made->queue = {tables, *tenant, name, false, false, 0};
 	name_table_add(&buffer.queues, &made->entry, hash);
 	return made;
 }

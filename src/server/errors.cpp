@@ -15,14 +15,6 @@ raise_null_argument(const char *what)
 	pg_unreachable();
 }
 
-void
-raise_unsupported_argument(const char *what, const char *hint)
-{
-	ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					errmsg("%s is not supported by this version of queen", what), errhint("%s", hint)));
-	pg_unreachable();
-}
-
 /* Bytes of the control character that begins at byte i, or 0. In UTF-8 U+0080 to U+009F are some too. */
 static int
 control_length(Name name, int i)

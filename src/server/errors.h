@@ -27,9 +27,6 @@ struct Name
 /* Raise 22004: what ("queue", "lease", …) must not be null. */
 [[noreturn]] void raise_null_argument(const char *what);
 
-/* Raise 0A000 for an argument of a feature that this version does not have. */
-[[noreturn]] void raise_unsupported_argument(const char *what, const char *hint);
-
 /*
  * Argument argno as a name: not null (22004), not empty and without control characters (22023), at most 255 bytes (42622);
  * errors carry the value, escaped, and a hint. what names the argument in the message.

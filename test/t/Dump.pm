@@ -89,7 +89,16 @@ sub fill_queues
 		$sql->("SELECT queen.push('$queue', '1'); SELECT queen.pop('$queue'); SELECT queen.nack(lease, dead => true) FROM queen.pop('$queue', 'other')");
 	}
 	$sql->(q{SELECT queen.drop_queue('dropped'); SELECT queen.purge_queue('purged')});
-	return { lease => $lease, over => $over, original => $original };
+	# a work queue: under a receipt, over, rejected, given up, never delivered, and as a timer
+	$sql->(q{SELECT queen.create_queue('work', 'work', '{"visibility_timeout": "2 h", "max_delivery_attempts": 2, "message_ttl": "20 days", "retry_delay": "12 h"}');
+		SELECT queen.enqueue_batch('work', '["held", "over", "rejected", "dead"]', 'high'); CREATE TABLE deliveries AS SELECT * FROM queen.dequeue('work', 4, '6 h');
+		SELECT queen.change_visibility(message_id, receipt, '0') FROM deliveries WHERE message IN ('"over"', '"dead"');
+		UPDATE deliveries d SET receipt = n.receipt FROM queen.dequeue('work', 1, '1 h') n WHERE n.message_id = d.message_id;
+		SELECT queen.reject(message_id, receipt, 'é') FROM deliveries WHERE message IN ('"rejected"', '"over"');
+		SELECT queen.enqueue('work', '"low"', 'low', headers => '{"é": 1}'), queen.enqueue('work', '"first"'), queen.enqueue('work', '"second"');
+		SELECT queen.enqueue('work', '"later"', 'low', '3 h', deliver_at => '2200-01-01')});
+	my $held = $sql->(q{SELECT message_id || ' ' || receipt FROM deliveries WHERE message = '"held"'});
+	return { held => $held, lease => $lease, over => $over, original => $original };
 }
 
 # Load, and dumps of one snapshot in the middle of it (name => options of pg_dump) in the server's backup directory. What the
@@ -144,7 +153,7 @@ SQL
 	$seen->{positions} = join(' UNION ALL ', map { "SELECT '$_', last_value FROM $_" } split / /, $sequences);
 	$seen->{views} = join('', map { "$_;\n" }
 		map({ ("$_ SELECT queue, kind, partitions, options, created_at FROM queen.list_queues()", "$_ SELECT * FROM queen.list_groups('all')") } $second, $first),
-		map({ "SELECT * FROM queen.list_groups('$_')" } 'groups', 'purged'),
+		map({ "SELECT * FROM queen.list_groups('$_')" } 'groups', 'purged'), "SELECT priority, ready, in_flight, exhausted FROM queen.count_messages('work')",
 		map({ "SELECT * FROM queen.lag('groups', '$_')" } 'early', 'late', 'timed', 'paused', 'leases', 'over', 'nacks'),
 		map({ "SELECT partition, msg_offset, message_id, md5(message::text), md5(payload), headers, enqueued_at FROM queen.peek($_, max_messages => 100)" }
 			"$odd, $odd", "'all', 'keys'", "'all'", "'groups'", "'aged', 'begins late'", "'purged'"),
@@ -222,6 +231,19 @@ sub check_copy
 	my (undef, undef, $err) = $node->psql($database, "\\set VERBOSITY sqlstate\nSELECT queen.ack('$seen->{over}')");
 	like($err, qr/QN001/, "$database: and its token is lost");
 	is($pop->('groups', 'nacks'), '', "$database: a head that waits for its delay goes on waiting");
+
+	# a work queue
+	my ($id, $receipt) = split / /, $seen->{held};
+	is($there->("SELECT queen.change_visibility('$id', '$receipt', '1 h') > now() + interval '50 min', queen.acknowledge('$id', '$receipt'), queen.acknowledge('$id', '$receipt')"), 't|t|f',
+		"$database: a receipt is good, once");
+	$there->(q{SELECT queen.enqueue('work', '"third"')});
+	is($there->(q{SELECT string_agg(format('%s %s %s', message, priority, attempt), ', ') FROM queen.dequeue('work', 10) WITH ORDINALITY}),
+		'"dead" high 2', "$database: what was over comes first, alone, for the last time");
+	is($there->(q{SELECT string_agg(format('%s %s %s', message, priority, attempt), ', ' ORDER BY ordinality) FROM queen.dequeue('work', 10) WITH ORDINALITY}),
+		'"first" medium 1, "second" medium 1, "third" medium 1, "low" low 1', "$database: then what was never delivered, in its order, and what is new behind it");
+	is($there->(q{SELECT string_agg(format('%s %s %s %s', message, priority, attempts, error), ', ') FROM queen.list_dead('work')}), '"over" high 2 é', "$database: what was given up is among the dead letters");
+	is($there->(q{SELECT last_error, visible_at > now() + interval '11 h' FROM queen.messages WHERE message = '"rejected"'}), 'é|t', "$database: what was rejected waits");
+	is($there->(q{SELECT priority, ttl FROM queen.log_timers WHERE message = '"later"'}), '1|10800000000', "$database: a timer knows where it goes");
 
 	# groups
 	is($pop->('groups', 'early'), '1 2 3 4', "$database: behind a dead letter");
