@@ -292,13 +292,13 @@ table_writer_close(TableWriter *writer)
 }
 
 static void
-fill_slot(TableWriter *writer, const Datum *values, const bool *nulls)
+fill_slot(const TableWriter *writer, TupleTableSlot *slot, const Datum *values, const bool *nulls)
 {
-	TupleDesc desc = writer->slot->tts_tupleDescriptor;
+	TupleDesc desc = slot->tts_tupleDescriptor;
 
-	ExecClearTuple(writer->slot);
-	memcpy(writer->slot->tts_values, values, sizeof(Datum) * (size_t) writer->columns);
-	memcpy(writer->slot->tts_isnull, nulls, sizeof(bool) * (size_t) writer->columns);
+	ExecClearTuple(slot);
+	memcpy(slot->tts_values, values, sizeof(Datum) * (size_t) writer->columns);
+	memcpy(slot->tts_isnull, nulls, sizeof(bool) * (size_t) writer->columns);
 	for (int i = writer->columns; i < desc->natts; i++)
 	{
 		if (TupleDescAttr(desc, i)->attnotnull && !TupleDescAttr(desc, i)->attisdropped)
@@ -306,19 +306,66 @@ fill_slot(TableWriter *writer, const Datum *values, const bool *nulls)
 							errmsg("column \"%s\" of table \"%s\" is not the extension's and not null",
 								   NameStr(TupleDescAttr(desc, i)->attname), RelationGetRelationName(writer->table)),
 							errhint("Drop the column: queen's tables belong to queen.")));
-		writer->slot->tts_values[i] = (Datum) 0;
-		writer->slot->tts_isnull[i] = true;
+		slot->tts_values[i] = (Datum) 0;
+		slot->tts_isnull[i] = true;
 	}
-	ExecStoreVirtualTuple(writer->slot);
+	ExecStoreVirtualTuple(slot);
 }
 
 void
 table_writer_insert(TableWriter *writer, const Datum *values, const bool *nulls)
 {
-	fill_slot(writer, values, nulls);
+	fill_slot(writer, writer->slot, values, nulls);
 	simple_table_tuple_insert(writer->table, writer->slot);
 	exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, false, false, nullptr);
 	ResetPerTupleExprContext(writer->estate);
+}
+
+void
+table_writer_add(TableWriter *writer, RowBatch *batch, const Datum *values, const bool *nulls)
+{
+	TupleTableSlot *slot;
+	bool should_free;
+
+	if (batch->count == RowBatch::size || batch->bytes >= RowBatch::most_bytes)
+		table_writer_flush(writer, batch);
+	if (batch->made == batch->count)
+	{
+		/* it lives as long as the writer's */
+		MemoryContext caller = MemoryContextSwitchTo(GetMemoryChunkContext(writer->slot));
+
+		batch->slots[batch->made++] = table_slot_create(writer->table, nullptr);
+		MemoryContextSwitchTo(caller);
+	}
+	slot = batch->slots[batch->count++];
+	fill_slot(writer, slot, values, nulls);
+	ExecMaterializeSlot(slot);
+	batch->bytes += ExecFetchSlotHeapTuple(slot, false, &should_free)->t_len;
+}
+
+void
+table_writer_flush(TableWriter *writer, RowBatch *batch)
+{
+	if (batch->count == 1)
+		simple_table_tuple_insert(writer->table, batch->slots[0]);
+	else if (batch->count > 1)
+		table_multi_insert(writer->table, batch->slots, batch->count, GetCurrentCommandId(true), 0, nullptr);
+	for (int i = 0; i < batch->count; i++)
+	{
+		exec_insert_index_tuples(writer->rri, batch->slots[i], writer->estate, false, false, nullptr);
+		ResetPerTupleExprContext(writer->estate);
+		ExecClearTuple(batch->slots[i]);
+	}
+	batch->count = 0;
+	batch->bytes = 0;
+}
+
+void
+row_batch_close(RowBatch *batch)
+{
+	for (int i = 0; i < batch->made; i++)
+		ExecDropSingleTupleTableSlot(batch->slots[i]);
+	*batch = {};
 }
 
 bool
@@ -328,7 +375,7 @@ table_writer_insert_unless_exists(TableWriter *writer, const Datum *values, cons
 	bool conflict = false;
 	uint32 token;
 
-	fill_slot(writer, values, nulls);
+	fill_slot(writer, writer->slot, values, nulls);
 	token = SpeculativeInsertionLockAcquire(xid);
 	table_tuple_insert_speculative(writer->table, writer->slot, GetCurrentCommandId(true), 0, nullptr, token);
 	exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, false, true, &conflict);
@@ -341,7 +388,7 @@ table_writer_insert_unless_exists(TableWriter *writer, const Datum *values, cons
 void
 table_writer_update(TableWriter *writer, ItemPointer tid, const Datum *values, const bool *nulls)
 {
-	fill_slot(writer, values, nulls);
+	fill_slot(writer, writer->slot, values, nulls);
 	if (simple_table_tuple_update_compat(writer->table, tid, writer->slot, InvalidSnapshot))
 		exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, true, false, nullptr);
 	ResetPerTupleExprContext(writer->estate);
@@ -354,7 +401,7 @@ table_writer_update_unless_locked(TableWriter *writer, ItemPointer tid, const Da
 	bool update_indexes;
 	TM_Result result;
 
-	fill_slot(writer, values, nulls);
+	fill_slot(writer, writer->slot, values, nulls);
 	result =
 		table_tuple_update_compat(writer->table, tid, writer->slot, GetCurrentCommandId(true), false, &update_indexes);
 	if (result == TM_Ok && update_indexes)

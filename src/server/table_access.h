@@ -128,6 +128,22 @@ void table_writer_close(TableWriter *writer);
 /* Insert; a duplicate key waits for the other inserter and raises, as INSERT does. */
 void table_writer_insert(TableWriter *writer, const Datum *values, const bool *nulls);
 
+/* Rows that are inserted some at a time, which costs less of locks on pages and of WAL. */
+struct RowBatch
+{
+	static constexpr int size = 64;
+	static constexpr Size most_bytes = 1024 * 1024;
+	TupleTableSlot *slots[size];
+	int made; /* slots */
+	int count;
+	Size bytes;
+};
+
+/* Copies the row; it is there when the batch is full, or flushed. A duplicate key raises then. */
+void table_writer_add(TableWriter *writer, RowBatch *batch, const Datum *values, const bool *nulls);
+void table_writer_flush(TableWriter *writer, RowBatch *batch);
+void row_batch_close(RowBatch *batch);
+
 /* Insert unless a unique key is taken, by a committed or a running transaction: then false, at once, nothing inserted. */
 bool table_writer_insert_unless_exists(TableWriter *writer, const Datum *values, const bool *nulls);
 

@@ -25,20 +25,18 @@ uuid_argument(FunctionCallInfo fcinfo, int argno, const char *what)
 
 /* Delete the message, if the receipt holds it. */
 bool
-acknowledge(MessageTable *messages, const pg_uuid_t *message_id, const pg_uuid_t *receipt)
+acknowledge(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t *receipt)
 {
-	HeldMessage held;
-	bool done;
+	MessageTable *messages = &reader->messages;
 
-	if (!held_message_open(&held, messages, message_id, receipt, false))
+	if (!receipt_find(reader, message_id, receipt))
 		return false;
-	done = message_delete_unless_locked(messages, &held.row, held.snapshot, held.queue.queue_id);
-	held_message_close(&held);
+	if (message_delete_unless_locked(messages, &reader->row, reader->snapshot, reader->queue.queue_id))
+		return true;
 	/* a heartbeat is at it, or somebody was: wait, and see */
-	if (done || !held_message_open(&held, messages, message_id, receipt, true))
-		return done;
-	message_delete(messages, &held.row, held.queue.queue_id);
-	held_message_close(&held);
+	if (!receipt_lock(reader, message_id, receipt))
+		return false;
+	message_delete(messages, &reader->row, reader->queue.queue_id);
 	return true;
 }
 
@@ -86,15 +84,17 @@ QUEEN_FUNCTION(queen_reject)
 Datum
 queen_acknowledge(PG_FUNCTION_ARGS)
 {
-	MessageTable messages;
 	const pg_uuid_t *message_id;
+	const pg_uuid_t *receipt;
+	ReceiptReader reader;
 	bool done;
 
 	guard_write("queen.acknowledge()");
 	message_id = uuid_argument(fcinfo, 0, "message_id");
-	message_table_open(&messages, RowExclusiveLock);
-	done = acknowledge(&messages, message_id, uuid_argument(fcinfo, 1, "receipt"));
-	message_table_close(&messages);
+	receipt = uuid_argument(fcinfo, 1, "receipt");
+	receipt_reader_open(&reader);
+	done = acknowledge(&reader, message_id, receipt);
+	receipt_reader_close(&reader);
 	return BoolGetDatum(done);
 }
 
@@ -103,7 +103,7 @@ Datum
 queen_acknowledge_batch(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	MessageTable messages;
+	ReceiptReader reader;
 	Datum *message_ids;
 	Datum *receipts;
 	Pair *pairs;
@@ -123,10 +123,10 @@ queen_acknowledge_batch(PG_FUNCTION_ARGS)
 		pairs[i] = {DatumGetUUIDP(message_ids[i]), DatumGetUUIDP(receipts[i]), i};
 	/* one order for all: two batches that share messages cannot deadlock */
 	qsort(pairs, (Size) count, sizeof(Pair), compare_pairs);
-	message_table_open(&messages, RowExclusiveLock);
+	receipt_reader_open(&reader);
 	for (int i = 0; i < count; i++)
-		done[pairs[i].at] = acknowledge(&messages, pairs[i].message_id, pairs[i].receipt);
-	message_table_close(&messages);
+		done[pairs[i].at] = acknowledge(&reader, pairs[i].message_id, pairs[i].receipt);
+	receipt_reader_close(&reader);
 	for (int i = 0; i < count; i++)
 	{
 		Datum values[1] = {BoolGetDatum(done[i])};
@@ -143,8 +143,7 @@ queen_change_visibility(PG_FUNCTION_ARGS)
 {
 	const pg_uuid_t *message_id;
 	const pg_uuid_t *receipt;
-	MessageTable messages;
-	HeldMessage held;
+	ReceiptReader reader;
 	TimestampTz until = 0;
 	int64 visibility;
 	bool found;
@@ -155,18 +154,17 @@ queen_change_visibility(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(2))
 		raise_null_argument("visibility");
 	visibility = interval_in_range(PG_GETARG_INTERVAL_P(2), "visibility", 0, visibility_most);
-	message_table_open(&messages, RowExclusiveLock);
-	found = held_message_open(&held, &messages, message_id, receipt, true);
+	receipt_reader_open(&reader);
+	found = receipt_lock(&reader, message_id, receipt);
 	if (found)
 	{
-		MessageRow row = held.row;
+		MessageRow row = reader.row;
 
 		until = Max(GetCurrentTimestamp() + visibility, DatumGetTimestampTz(row.values[message_col_delivered_at]));
 		row.visible_at = until;
-		message_update(&messages, &held.row, &row, held.queue.queue_id, visibility == 0);
-		held_message_close(&held);
+		message_update(&reader.messages, &reader.row, &row, reader.queue.queue_id, visibility == 0);
 	}
-	message_table_close(&messages);
+	receipt_reader_close(&reader);
 	if (!found)
 		PG_RETURN_NULL();
 	return TimestampTzGetDatum(until);
@@ -178,20 +176,19 @@ queen_reject(PG_FUNCTION_ARGS)
 {
 	const pg_uuid_t *message_id;
 	const pg_uuid_t *receipt;
-	MessageTable messages;
-	HeldMessage held;
+	ReceiptReader reader;
 	bool found;
 
 	guard_write("queen.reject()");
 	message_id = uuid_argument(fcinfo, 0, "message_id");
 	receipt = uuid_argument(fcinfo, 1, "receipt");
-	message_table_open(&messages, RowExclusiveLock);
-	found = held_message_open(&held, &messages, message_id, receipt, true);
+	receipt_reader_open(&reader);
+	found = receipt_lock(&reader, message_id, receipt);
 	if (found)
 	{
-		const QueueOptions *options = &held.queue.options;
-		const int64 delay = retry_delay_of(options, held.row.attempts);
-		MessageRow row = held.row;
+		const QueueOptions *options = &reader.queue.options;
+		const int64 delay = retry_delay_of(options, reader.row.attempts);
+		MessageRow row = reader.row;
 
 		if (!PG_ARGISNULL(2))
 		{
@@ -199,17 +196,16 @@ queen_reject(PG_FUNCTION_ARGS)
 			row.nulls[message_col_last_error] = false;
 		}
 		if (row.attempts >= options->max_delivery_attempts)
-			message_bury(&messages, &held.queue, &row, row.attempts);
+			message_bury(&reader.messages, &reader.queue, &row, row.attempts);
 		else
 		{
 			row.nulls[message_col_receipt] = true;
 			row.visible_at =
 				Max(GetCurrentTimestamp() + delay, DatumGetTimestampTz(row.values[message_col_delivered_at]));
-			message_update(&messages, &held.row, &row, held.queue.queue_id, delay == 0);
+			message_update(&reader.messages, &reader.row, &row, reader.queue.queue_id, delay == 0);
 		}
-		held_message_close(&held);
 	}
-	message_table_close(&messages);
+	receipt_reader_close(&reader);
 	return BoolGetDatum(found);
 }
 

@@ -25,6 +25,7 @@ enum class MarkedIndex : uint8
 	ready,	   /* enqueue_order of a queue's messages of one priority */
 	in_flight, /* visible_at, the same */
 	expiry,	   /* expires_at of all messages: log_id and priority are 0 */
+	none,	   /* by message_id, which needs no mark */
 };
 
 struct MarkKey

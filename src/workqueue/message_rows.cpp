@@ -5,8 +5,6 @@
  */
 #include "workqueue/message_rows.h"
 
-#include "server/uuids.h"
-
 namespace queen
 {
 
@@ -76,6 +74,7 @@ message_table_open(MessageTable *messages, LOCKMODE mode)
 		message_col_state + 1, "IN_FLIGHT", mode);
 	messages->by_expiry = open_index(messages->table, {message_col_expires_at + 1}, mode, false);
 	messages->writing = mode >= RowExclusiveLock;
+	messages->batch = {};
 	if (messages->writing)
 		table_writer_open(&messages->writer, messages->table, message_cols, false);
 }
@@ -85,6 +84,8 @@ message_table_close(MessageTable *messages)
 {
 	if (messages->writing)
 	{
+		table_writer_flush(&messages->writer, &messages->batch);
+		row_batch_close(&messages->batch);
 		table_writer_close(&messages->writer);
 		CommandCounterIncrement();
 	}
@@ -127,7 +128,7 @@ message_insert(MessageTable *messages, MessageRow *row, int64 queue_id)
 	row->values[message_col_state] = CStringGetTextDatum("READY");
 	row->nulls[message_col_visible_at] = row->nulls[message_col_delivered_at] = true;
 	row->nulls[message_col_receipt] = row->nulls[message_col_last_error] = true;
-	table_writer_insert(&messages->writer, row->values, row->nulls);
+	table_writer_add(&messages->writer, &messages->batch, row->values, row->nulls);
 	note_there(messages, row, queue_id, 1);
 	/* the cleaner leaves what somebody is at, so that only what is new has to be told */
 	claim_note_inserted(&expiry, row->expires_at, 0, 0);
@@ -176,12 +177,14 @@ message_delete_unless_locked(MessageTable *messages, const MessageRow *row, Snap
 void
 message_scan_open(IndexScan *scan, const MessageTable *messages, MarkedIndex index, Snapshot snapshot)
 {
-	Relation by = messages->by_expiry;
+	Relation by = messages->by_id;
 
 	if (index == MarkedIndex::ready)
 		by = messages->ready;
 	else if (index == MarkedIndex::in_flight)
 		by = messages->in_flight;
+	else if (index == MarkedIndex::expiry)
+		by = messages->by_expiry;
 	index_scan_open(scan, messages->table, by, snapshot);
 }
 
@@ -203,10 +206,10 @@ message_scan_start(IndexScan *scan, MarkedIndex index, int64 log_id, int16 prior
 }
 
 void
-message_scan_open_one(IndexScan *scan, const MessageTable *messages, const core::Uuid &id, Snapshot snapshot)
+message_scan_start_one(IndexScan *scan, const pg_uuid_t *message_id)
 {
-	index_scan_open(scan, messages->table, messages->by_id, snapshot);
-	index_scan_key_uuid(scan, 1, uuid_to_datum(id));
+	index_scan_reset_keys(scan);
+	index_scan_key_uuid(scan, 1, UUIDPGetDatum(message_id));
 	index_scan_start(scan);
 }
 

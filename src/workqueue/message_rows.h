@@ -55,6 +55,7 @@ struct MessageTable
 	Relation by_expiry;
 	bool writing;
 	TableWriter writer;
+	RowBatch batch; /* of new rows */
 };
 
 /* A row. What its datums point to lives as long as what it was read from. */
@@ -79,7 +80,7 @@ void message_table_close(MessageTable *messages);
 /* The row in a slot. */
 void message_row_read(TupleTableSlot *slot, MessageRow *row);
 
-/* Insert a new message, ready. queue_id: whose consumers are told. */
+/* Insert a new message, ready; closing the table ends that. queue_id: whose consumers are told. */
 void message_insert(MessageTable *messages, MessageRow *row, int64 queue_id);
 
 /*
@@ -100,8 +101,8 @@ void message_delete(MessageTable *messages, const MessageRow *row, int64 queue_i
 void message_scan_open(IndexScan *scan, const MessageTable *messages, MarkedIndex index, Snapshot snapshot);
 void message_scan_start(IndexScan *scan, MarkedIndex index, int64 log_id, int16 priority, int64 from);
 
-/* A scan for one message; the row that index_scan_next finds is its. */
-void message_scan_open_one(IndexScan *scan, const MessageTable *messages, const core::Uuid &id, Snapshot snapshot);
+/* The same for one message: index_scan_next finds its row. The index is none of the marked ones. */
+void message_scan_start_one(IndexScan *scan, const pg_uuid_t *message_id);
 
 } // namespace queen
 

@@ -6,7 +6,6 @@
 #include "workqueue/receipts.h"
 
 #include "server/settings.h"
-#include "server/uuids.h"
 
 namespace queen
 {
@@ -42,59 +41,69 @@ is_under(const MessageRow *row, const pg_uuid_t *receipt)
 
 /* The queue that has the message; false when that is none, or another tenant's. */
 bool
-find_queue(HeldMessage *held)
+find_queue(ReceiptReader *reader)
 {
 	QueueTable queues;
-	bool found;
 
-	queue_table_open(&queues, AccessShareLock);
-	found = queue_find_by_log(&queues, held->row.log_id, &held->queue);
-	queue_table_close(&queues);
-	return found && memcmp(&held->queue.tenant, setting_tenant(), UUID_LEN) == 0;
+	if (!reader->has_queue || reader->queue.log_id != reader->row.log_id)
+	{
+		queue_table_open(&queues, AccessShareLock);
+		reader->has_queue = queue_find_by_log(&queues, reader->row.log_id, &reader->queue);
+		queue_table_close(&queues);
+	}
+	return reader->has_queue && memcmp(&reader->queue.tenant, setting_tenant(), UUID_LEN) == 0;
 }
 
 } // namespace
 
-bool
-held_message_open(HeldMessage *held, MessageTable *messages, const pg_uuid_t *message_id, const pg_uuid_t *receipt,
-				  bool lock)
+void
+receipt_reader_open(ReceiptReader *reader)
 {
-	const core::Uuid id = uuid_from_datum(UUIDPGetDatum(message_id));
-
-	for (;;)
-	{
-		TM_Result result = TM_Ok;
-
-		CHECK_FOR_INTERRUPTS();
-		held->snapshot = register_latest_snapshot();
-		message_scan_open_one(&held->scan, messages, id, held->snapshot);
-		if (!index_scan_next(&held->scan, ForwardScanDirection))
-			break;
-		message_row_read(held->scan.slot, &held->row);
-		if (!is_under(&held->row, receipt) || !find_queue(held))
-			break;
-		if (!lock)
-			return true;
-		result = lock_row(messages->table, &held->row.tid, held->snapshot, true);
-		/* while it waited the time may have come */
-		if (result == TM_Ok && is_under(&held->row, receipt))
-			return true;
-		held_message_close(held);
-		if (result == TM_Ok)
-			return false;
-		/* this very command has changed it, by SQL: no snapshot would show that before the next one begins */
-		if (result == TM_SelfModified || result == TM_Invisible)
-			CommandCounterIncrement();
-	}
-	held_message_close(held);
-	return false;
+	message_table_open(&reader->messages, RowExclusiveLock);
+	reader->snapshot = register_latest_snapshot();
+	reader->has_queue = false;
+	message_scan_open(&reader->scan, &reader->messages, MarkedIndex::none, reader->snapshot);
 }
 
 void
-held_message_close(HeldMessage *held)
+receipt_reader_close(ReceiptReader *reader)
 {
-	index_scan_close(&held->scan);
-	UnregisterSnapshot(held->snapshot);
+	index_scan_close(&reader->scan);
+	UnregisterSnapshot(reader->snapshot);
+	message_table_close(&reader->messages);
+}
+
+bool
+receipt_find(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t *receipt)
+{
+	message_scan_start_one(&reader->scan, message_id);
+	if (!index_scan_next(&reader->scan, ForwardScanDirection))
+		return false;
+	message_row_read(reader->scan.slot, &reader->row);
+	return is_under(&reader->row, receipt) && find_queue(reader);
+}
+
+bool
+receipt_lock(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t *receipt)
+{
+	for (;;)
+	{
+		Snapshot old = reader->snapshot;
+		TM_Result result;
+
+		CHECK_FOR_INTERRUPTS();
+		/* what this command has changed, by SQL say, is to be seen as well */
+		CommandCounterIncrement();
+		reader->snapshot = register_latest_snapshot();
+		index_scan_set_snapshot(&reader->scan, reader->snapshot);
+		UnregisterSnapshot(old);
+		if (!receipt_find(reader, message_id, receipt))
+			return false;
+		result = lock_row(reader->messages.table, &reader->row.tid, reader->snapshot, true);
+		/* while it waited the time may have come */
+		if (result == TM_Ok)
+			return is_under(&reader->row, receipt);
+	}
 }
 
 } // namespace queen

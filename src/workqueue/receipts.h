@@ -1,5 +1,5 @@
 /*
- * receipts.h: receipts of deliveries, and the message that one holds.
+ * receipts.h: receipts of deliveries, and the messages that they hold.
  */
 #ifndef QUEEN_WORKQUEUE_RECEIPTS_H
 #define QUEEN_WORKQUEUE_RECEIPTS_H
@@ -13,23 +13,26 @@ namespace queen
 /* A new receipt: random, of version 4. Raises when there is no randomness. */
 void receipt_mint(pg_uuid_t *receipt);
 
-/* A message under a receipt. */
-struct HeldMessage
+/* The message that is looked at, and what it takes to look at several, one after the other. */
+struct ReceiptReader
 {
-	QueueRow queue;
-	MessageRow row;
+	MessageTable messages;
 	Snapshot snapshot;
 	IndexScan scan;
+	bool has_queue;
+	QueueRow queue; /* of the message; and of the one before, mostly */
+	MessageRow row; /* its datums live until the next look */
 };
 
-/*
- * Find the message that a receipt of the session's tenant holds, and lock its row when lock is set; without, it may be locked by others. A
- * transaction that is at the row is waited for. False, and nothing open, when the receipt is stale, late or unknown. Raises; in any isolation
- * level the latest version counts.
- */
-bool held_message_open(HeldMessage *held, MessageTable *messages, const pg_uuid_t *message_id, const pg_uuid_t *receipt,
-					   bool lock);
-void held_message_close(HeldMessage *held);
+/* All of these raise. In any isolation level the latest version counts. */
+void receipt_reader_open(ReceiptReader *reader);
+void receipt_reader_close(ReceiptReader *reader);
+
+/* Does a receipt of the session's tenant hold the message, as far as the reader's snapshot sees? Then reader->row and queue are its. */
+bool receipt_find(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t *receipt);
+
+/* The same, and its row is locked; whoever is at it is waited for. */
+bool receipt_lock(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t *receipt);
 
 } // namespace queen
 

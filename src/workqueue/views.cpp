@@ -6,6 +6,7 @@
 #include "log/queues.h"
 #include "server/errors.h"
 #include "server/settings.h"
+#include "server/uuids.h"
 #include "workqueue/put.h"
 #include "workqueue/workqueue.h"
 
@@ -87,7 +88,8 @@ message_is_there(const QueueRow *queue, const core::Uuid &id, Snapshot snapshot,
 	bool found;
 
 	message_table_open(&messages, AccessShareLock);
-	message_scan_open_one(&scan, &messages, id, snapshot);
+	message_scan_open(&scan, &messages, MarkedIndex::none, snapshot);
+	message_scan_start_one(&scan, DatumGetUUIDP(uuid_to_datum(id)));
 	found = index_scan_next(&scan, ForwardScanDirection);
 	if (found)
 	{
