@@ -88,6 +88,8 @@ $late->query_safe("BEGIN; " . $take->('late', 1) . "; SAVEPOINT s; SELECT count(
 $late->query_safe('COMMIT');
 is($taken->('late', 100), '"sub"/1', 'nor is a savepoint that was released');
 
+is($sql->("BEGIN; SELECT queen.enqueue('late', '\"own\"') IS NOT NULL; " . $take->('late', 100) . '; COMMIT'), "t\n\"own\"/1", 'nor is what a transaction has enqueued itself');
+
 # SQL that writes the table
 is($taken->('late', 100), '', 'the marks are at the end');
 $sql->("INSERT INTO queen.messages (message_id, log_id, enqueue_order, enqueued_at, expires_at, priority, shard, delivery_attempts, state, message)
