@@ -113,11 +113,12 @@ is($sql->(q{SELECT count(*) || ' ' || max(attempts) || ' ' || max(left(last_erro
 $holder->query_safe('ROLLBACK');
 wait_for_sql($node, q{SELECT queen.count_timers('stuck') = 0}, 'those of the stuck queue');
 is($sql->(q{SELECT sum(n) FROM generate_series(1, 10) p, LATERAL (SELECT count(*) AS n FROM queen.peek('stuck', 'p' || p)) s}), '10', 'and come when it is let go');
-# a user has made the queue that the fire needs, and then wants the timer: the fire has nothing in its hands while it waits
+# a user has made the queue that the fire needs, and then wants its timers: the fire has nothing in its hands while it waits
 $holder->query_safe("BEGIN; SELECT queen.create_queue('born')");
-$sql->("SELECT queen.schedule('born', 'k', '1', delay => '0.1 s')");
-sleep(0.5);
-is($holder->query_safe("SELECT queen.cancel('born', 'k'); COMMIT"), 'cancelled', 'who has made a queue can cancel its timers');
+$sql->("SELECT count(queen.schedule('born', 'k' || n, '1', delay => '0')) FROM generate_series(1, 40) n");
+my @answers = map { sleep(0.05); $holder->query_safe("SELECT queen.cancel('born', 'k$_')") } 1 .. 40;
+is(join(' ', grep { $_ ne 'cancelled' } @answers), '', 'who has made a queue can cancel its timers');
+$holder->query_safe('COMMIT');
 
 # ---- fair: one behind many ----
 
