@@ -214,41 +214,17 @@ $standby->stop;
 
 # ---- exactly once, whatever is killed ----
 
-# The server is there again, by itself (running) or because it is started.
-sub come_up
-{
-	my ($running) = @_;
-
-	for (1 .. 300)
-	{
-		# its children go when they see that it is gone; a start that failed has taken the old number for its own
-		if (!$running)
-		{
-			$node->{_pid} = undef;
-			$running = $node->start(fail_ok => 1);
-		}
-		last if $running && system('pg_isready', '-q', '-h', $node->host, '-p', $node->port) == 0;
-		sleep(0.1);
-	}
-}
-
 $node->start;
 foreach my $round (1 .. 5)
 {
 	my $load = load($node, '-c 4 -T 20 -M prepared', act => "\\set k random(1, 500)\nSELECT act('k' || :k)\n");
 
 	sleep(1 + rand());
-	if ($round % 3 == 0)
-	{
-		$node->kill9;
-	}
-	else
-	{
-		kill 9, $sql->($round % 3 == 1 ? q{SELECT pid FROM queen.pg_stat_queen_workers w WHERE worker = 'pulse' AND w.database = current_database() LIMIT 1}
-			: q{SELECT pid FROM pg_stat_activity WHERE query LIKE '%act(%' AND pid <> pg_backend_pid() LIMIT 1});
-	}
+	kill_and_revive($node, $sql->(
+		$round % 3 == 0 ? 'SELECT 0'
+		: $round % 3 == 1 ? q{SELECT pid FROM queen.pg_stat_queen_workers w WHERE worker = 'pulse' AND w.database = current_database() LIMIT 1}
+		: q{SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench' LIMIT 1}));
 	$load->{h}->kill_kill;
-	come_up($round % 3 != 0);
 }
 wait_for_sql($node, q{SELECT queen.count_timers('load') = 0}, 'all timers of the load');
 
@@ -266,10 +242,8 @@ foreach my $round (1 .. 6)
 	sleep(0.1 + rand() * 0.3);
 	my $pulse = $sql->(q{SELECT pid FROM queen.pg_stat_queen_workers w WHERE worker = 'pulse' AND w.database = current_database() LIMIT 1});
 	$sql->('ALTER SYSTEM SET queen.timers = off');    # for those who come behind it
-	$round % 3 == 0 ? $node->kill9 : kill 9, $pulse;
-	come_up($round % 3 != 0);
-	# a kill is noticed a moment later, and a postmaster that goes on has the old settings
-	$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $pulse)");
+	kill_and_revive($node, $round % 3 == 0 ? 0 : $pulse);
+	# a postmaster that goes on has the old settings
 	$sql->('SELECT pg_reload_conf()');
 	for (my ($before, $now) = (-1, 0); $before != $now; sleep(0.3))
 	{
