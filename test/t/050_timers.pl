@@ -101,6 +101,15 @@ $holder->query_safe('ROLLBACK');
 wait_for_sql($node, q{SELECT count(*) = 1 FROM queen.list_queues() q, queen.peek('held') WHERE q.queue = 'held'}, 'the one that was held');
 cmp_ok($sql->("SELECT extract(epoch FROM enqueued_at) - $let_go FROM queen.peek('held')"), '<', 0.5, 'and is soon when that is rolled back');
 
+# … also by somebody who tells nobody: SQL that locks the row
+$sql->($due_in->('locked', 'k', 1));
+$holder->query_safe("BEGIN; SELECT FROM queen.log_timers WHERE queue = 'locked' FOR UPDATE");
+sleep(1.5);
+$let_go = $sql->('SELECT extract(epoch FROM clock_timestamp())');
+$holder->query_safe('COMMIT');
+wait_for_sql($node, q{SELECT count(*) = 1 FROM queen.list_queues() q, queen.peek('locked') WHERE q.queue = 'locked'}, 'the one that was locked');
+cmp_ok($sql->("SELECT extract(epoch FROM enqueued_at) - $let_go FROM queen.peek('locked')"), '<', 1, 'what is locked is looked at again');
+
 # ---- who holds a queue keeps its own timers, not others' ----
 
 $sql->("SELECT queen.create_queue('stuck'), queen.create_queue('free')");
