@@ -236,12 +236,9 @@ queen_schedule_cron(PG_FUNCTION_ARGS)
 	const TimestampTz now = GetCurrentTimestamp();
 	Recurrence recurrence;
 	TimestampTz first;
-	TimestampTz next;
+	TimestampTz next = 0;
 	TimerVerdict verdict;
 	TimerName name;
-	TupleDesc desc;
-	Datum values[2];
-	bool nulls[2] = {};
 	RuleRow row;
 	Pair pair;
 
@@ -255,15 +252,10 @@ queen_schedule_cron(PG_FUNCTION_ARGS)
 				 errdetail("Time zone %s does not come to it within 50 years.", pg_get_timezone_name(recurrence.zone)),
 				 errhint("queen.schedule() delivers a message once.")));
 	check_size(&row, name.key, first);
-	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
-		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("return type must be a row type")));
 	pair_open(&pair, &name, RowExclusiveLock);
 	verdict = schedule(&pair, &row, &recurrence, first, &next);
 	pair_close(&pair);
-	values[0] = CStringGetTextDatum(timer_verdict_text(verdict));
-	nulls[1] = verdict == TimerVerdict::too_late;
-	values[1] = nulls[1] ? (Datum) 0 : TimestampTzGetDatum(next);
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return timer_verdict_record(fcinfo, verdict, TimestampTzGetDatum(next));
 }
 
 /* queen.unschedule_cron(queue, timer_key) returns text */

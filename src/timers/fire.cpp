@@ -183,15 +183,13 @@ fire_occurrence(Firing *firing, const DueTimer *timer, Size *bytes, FireStep *do
 		return OccurrenceEnd::held;
 	}
 	end = occurrence_take(&firing->timers, timer, firing->snapshot, &message, &next);
-	if (end == OccurrenceEnd::held)
-		done->held++;
-	else if (end == OccurrenceEnd::push)
+	if (end == OccurrenceEnd::push)
 		*bytes += push_timer(firing, timer, &message);
 	done->next = Min(done->next, next);
 	return end;
 }
 
-/* Take timers and push their messages. What somebody else is at is left. */
+/* Take timers and push their messages. What somebody else is at is left: he tells when he is done with it (log/timer_news). */
 void
 fire(Firing *firing, int first, int count)
 {
@@ -229,10 +227,8 @@ fire(Firing *firing, int first, int count)
 					break;
 			}
 		}
-		else if (!table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) ||
-				 !delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
-			done.held++;
-		else
+		else if (table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) &&
+				 delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
 		{
 			row_message(slot, &message);
 			(void) push_timer(firing, timer, &message);
@@ -248,7 +244,6 @@ fire(Firing *firing, int first, int count)
 	timer_counts_note(taken + first_dropped, count - first_dropped, TimerEnd::dropped);
 	pfree(taken);
 	/* now all of it is done, or none */
-	firing->step->held += done.held;
 	firing->step->fired += count_taken;
 	firing->step->dropped += count - first_dropped;
 	firing->step->more |= done.more;

@@ -13,7 +13,6 @@ namespace queen
 struct FireStep
 {
 	int64 fired;
-	int64 held;		  /* passed by: another transaction is at them */
 	int64 failed;	  /* put off, or buried */
 	int64 dropped;	  /* overdue (queen.overdue_limit), or missed and not wanted any more */
 	int64 made;		  /* queues that were missing */

@@ -113,10 +113,8 @@ schedule(const TimerName *name, const TimerMessage *message, Mode mode, core::Uu
 	return verdict;
 }
 
-} // namespace
-
 const char *
-timer_verdict_text(TimerVerdict verdict)
+verdict_text(TimerVerdict verdict)
 {
 	switch (verdict)
 	{
@@ -130,6 +128,20 @@ timer_verdict_text(TimerVerdict verdict)
 			break;
 	}
 	return "too_late";
+}
+
+} // namespace
+
+Datum
+timer_verdict_record(FunctionCallInfo fcinfo, TimerVerdict verdict, Datum value)
+{
+	bool nulls[2] = {false, verdict == TimerVerdict::too_late};
+	Datum values[2] = {CStringGetTextDatum(verdict_text(verdict)), nulls[1] ? (Datum) 0 : value};
+	TupleDesc desc;
+
+	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("return type must be a row type")));
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
 }
 
 TimerName
@@ -155,9 +167,6 @@ queen_schedule(PG_FUNCTION_ARGS)
 	TimerMessage message = {};
 	core::Uuid id;
 	TimerVerdict verdict;
-	TupleDesc desc;
-	Datum values[2];
-	bool nulls[2] = {};
 	Mode mode;
 
 	guard_write("queen.schedule()");
@@ -173,13 +182,8 @@ queen_schedule(PG_FUNCTION_ARGS)
 	push_check_size(VARSIZE_ANY_EXHDR(PG_GETARG_JSONB_P(2)), message.headers);
 	message.content = JsonbPGetDatum(PG_GETARG_JSONB_P(2));
 	message.id = push_mint_id(push_ms());
-	if (get_call_result_type(fcinfo, nullptr, &desc) != TYPEFUNC_COMPOSITE)
-		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("return type must be a row type")));
 	verdict = schedule(&name, &message, mode, &id);
-	values[0] = CStringGetTextDatum(timer_verdict_text(verdict));
-	nulls[1] = verdict == TimerVerdict::too_late;
-	values[1] = nulls[1] ? (Datum) 0 : uuid_to_datum(id);
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+	return timer_verdict_record(fcinfo, verdict, uuid_to_datum(id));
 }
 
 /* queen.cancel(queue, timer_key) returns text */

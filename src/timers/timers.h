@@ -19,8 +19,8 @@ enum class TimerVerdict
 	too_late,
 };
 
-/* As SQL says it. */
-const char *timer_verdict_text(TimerVerdict verdict);
+/* (verdict text, value), the value null when it was too late: what schedule and schedule_cron answer. */
+Datum timer_verdict_record(FunctionCallInfo fcinfo, TimerVerdict verdict, Datum value);
 
 /* The arguments queue and timer_key, the first two. */
 TimerName timer_name_arguments(FunctionCallInfo fcinfo);

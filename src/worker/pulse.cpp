@@ -35,7 +35,7 @@ tick(const TaskRun *run)
 core::Micros
 fire(const TaskRun *run)
 {
-	/* what is locked, or failed for everybody, is looked at again; also when a clock was set, and for rows that nobody told of */
+	/* what others hold while queues take turns, or failed for everybody, is looked at again; also when a clock was set, and for rows that nobody told of */
 	constexpr int64 held_again = 100 * 1000;
 	constexpr int64 unsure_again = 5 * USECS_PER_SEC;
 	constexpr int64 paused_again = USECS_PER_SEC;
@@ -53,14 +53,14 @@ fire(const TaskRun *run)
 		until = now + paused_again;
 	else if (step.full || (step.more && step.fired + step.failed + step.dropped + step.made > 0))
 		until = now;
-	else if (step.more || step.held > 0)
+	else if (step.more)
 		until = now + held_again;
 	else if (!step.complete)
 		until = Min(step.next, now + unsure_again);
 	else
 		until = Min(step.next, now + (step.next == DT_NOEND ? idle_again : look_again));
 	/* a wait for a lock may have reset the latch that was set for the other task */
-	if (step.fired + step.failed + step.dropped + step.made + step.held > 0)
+	if (step.fired + step.failed + step.dropped + step.made > 0)
 		SetLatch(MyLatch);
 	/* something came since the step began */
 	if (!timer_news_sleep(until) && !step.paused)

@@ -21,6 +21,8 @@ SELECT length(payload) / 1048576 AS mb FROM queen.pop('limits bytes', auto_ack =
 SELECT attempt($$SELECT queen.push_bytes('limits', bytes(300))$$);
 SELECT attempt($$SELECT queen.push_bytes('limits', bytes(256) || 'x')$$);
 SELECT attempt($$SELECT queen.push('limits', to_jsonb(big('x', 200)), headers => jsonb_build_object('h', big('x', 100)))$$);
+SELECT attempt($$SELECT queen.schedule('limits', 'k', to_jsonb(big('x', 200)), delay => '1 day', headers => jsonb_build_object('h', big('x', 100)))$$);
+SELECT attempt($$SELECT queen.push_bytes('limits', bytes(300), delay => '1 day')$$);
 -- PostgreSQL itself makes no jsonb of that size.
 SELECT attempt($$SELECT queen.push('limits', to_jsonb(big('x', 300)))$$);
 SELECT attempt($$SELECT queen.push('limits', jsonb_build_array(big('x', 150), big('y', 150)))$$);

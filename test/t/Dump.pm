@@ -76,6 +76,9 @@ sub fill_queues
 	$sql->(q{SELECT queen.push('all', '2', 'holes')});
 	$sql->(q{BEGIN; SELECT queen.push('all', '3', 'holes'); PREPARE TRANSACTION 'later'; SELECT queen.push('all', '4', 'holes')});
 
+	# a timer and a rule that are due long after the test
+	$sql->(q{SELECT queen.schedule('later', 'k', '"timer"', deliver_at => '2200-01-01', headers => '{"h": 1}'); SELECT queen.schedule_cron('later', 'k', '0 0 29 2 *', '"rule"', 'Europe/Berlin', 'once')});
+
 	# groups and what they have taken
 	$sql->(q{SELECT queen.push_batch('groups', '[0, 1, 2, 3, 4]'); SELECT queen.subscribe('groups', g, s) FROM (VALUES ('early', 'earliest'),
 		('late', 'latest'), ('timed', now()::text), ('paused', 'earliest'), ('retired', 'latest')) v (g, s); SELECT queen.pause('groups', 'paused')});
@@ -157,6 +160,7 @@ SQL
 		map({ "SELECT * FROM queen.lag('groups', '$_')" } 'early', 'late', 'timed', 'paused', 'leases', 'over', 'nacks'),
 		map({ "SELECT partition, msg_offset, message_id, md5(message::text), md5(payload), headers, enqueued_at FROM queen.peek($_, max_messages => 100)" }
 			"$odd, $odd", "'all', 'keys'", "'all'", "'groups'", "'aged', 'begins late'", "'purged'"),
+		q{SELECT * FROM queen.peek_timer('later', 'k')}, q{SELECT * FROM queen.list_crons('later')},
 		"SELECT tenant, queue, partition, consumer_group, msg_offset, reason, attempts, blocked_until, error FROM queen.pg_stat_queen_blocked WHERE reason = 'retry delay'");
 
 	my $snapshot = background($node);
@@ -255,6 +259,13 @@ sub check_copy
 	is($pop->('groups', 'late') . $pop->('groups', 'timed'), '55', "$database: a new one for all");
 	is($there->(q{SELECT string_agg(msg_offset::text, ' ') FROM queen.peek('groups')}), '0 1 2 3 4 5', "$database: behind the old offsets");
 	is($there->(q{SELECT queen.redrive('groups', 'early')}) . $pop->('groups', 'early'), '15 0', "$database: a dead letter is pushed again, behind them too");
+
+	# what is due later, as if it were by now; the pulse may be as fast
+	$there->(q{UPDATE queen.log_timers SET deliver_at = now() WHERE queue = 'later'; UPDATE queen.log_timer_rules SET next_at = now() WHERE queue = 'later'});
+	$there->('SELECT queen.fire_timers()');
+	$node->poll_query_until($database, q{SELECT queen.count_timers('later') = 0 AND last_at IS NOT NULL FROM queen.list_crons('later')}) or die 'timers do not fire';
+	is($there->(q{SELECT string_agg(message::text, ' ' ORDER BY message::text) FROM queen.peek('later')}), '"rule" "timer"', "$database: a timer and a rule are pushed");
+	is($there->(q{SELECT next_at > now() FROM queen.list_crons('later')}), 't', "$database: and the rule goes on");
 
 	# keys, holes, beginnings
 	is($there->(q{SELECT queen.push('all', '"again"', 'keys', dedup_key => 'k')}), $seen->{original}, "$database: a dedup_key keeps others away");

@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time sleep);
 
-our @EXPORT = qw(new_node background load finish_load wait_for_sql check_log check_partitions check_cursors);
+our @EXPORT = qw(new_node background load finish_load wait_for_sql kill_and_revive check_log check_partitions check_cursors);
 
 # A server with the extension in database postgres; nothing is cleaned up unless a test says so. settings: lines for postgresql.conf; preload: other libraries than queen.
 sub new_node
@@ -64,6 +64,36 @@ sub finish_load
 	$run->{seconds} = time - $run->{started};
 	ok($well, $what) or diag(substr($run->{err}, -3000));
 	return $well;
+}
+
+# Kill a process of a server, or the server itself (0), and wait until it is there again.
+sub kill_and_revive
+{
+	my ($node, $process) = @_;
+	my $is_up = $process != 0;
+
+	if ($is_up)
+	{
+		kill 9, $process;
+		# until the server has seen it, it looks as if all were well
+		sleep(0.01) while kill 0, $process;
+	}
+	else
+	{
+		$node->kill9;
+	}
+	for (1 .. 300)
+	{
+		# its children go when they see that it is gone; a start that failed has taken the old number for its own
+		if (!$is_up)
+		{
+			$node->{_pid} = undef;
+			$is_up = $node->start(fail_ok => 1);
+		}
+		return if $is_up && system('pg_isready', '-q', '-h', $node->host, '-p', $node->port) == 0;
+		sleep(0.1);
+	}
+	die 'the server does not come back';
 }
 
 # Poll until a query answers true; dies after two minutes.
