@@ -13,6 +13,7 @@ from followed import Followed
 from model import Cursor, Event, Message, Partition, Pauses, Violation
 from queues import FOLLOWED, MESSAGE_SEQ, MESSAGE_TX, QUEUES
 from timekeepers import CHAINED, ONCE
+from workers import ALWAYS, AT_REST
 
 PAGE = 20000
 LONGEST = "10 s"  # that a statement of an actor may take
@@ -41,11 +42,12 @@ STRUCTURE["no walk finds what the hot-list has lost"] = "SELECT coalesce(sum(res
 STRUCTURE["a dead letter is redriven or purged once"] = """
     SELECT (SELECT coalesce(sum(answer), 0) FROM soak.redrives) - (SELECT count(DISTINCT dead_id) FROM soak.letters l
         WHERE NOT EXISTS (SELECT FROM queen.dead_letters d WHERE d.dead_id = l.dead_id))"""
+STRUCTURE |= ALWAYS
 # What holds when the log is drained.
 REST = {
     "nothing is under a lease": "SELECT count(*) FROM queen.log_cursors WHERE lease IS NOT NULL",
     "nothing is blocked": "SELECT count(*) FROM queen.pg_stat_queen_blocked",
-    "no group has a lag": "SELECT count(*) FROM queen.queues q, queen.list_groups(q.name) g WHERE g.lag <> 0",
+    "no group has a lag": "SELECT count(*) FROM (SELECT name FROM queen.queues WHERE kind = 'log' OFFSET 0) q, queen.list_groups(q.name) g WHERE g.lag <> 0",
     "each key has one row": "SELECT count(*) FROM (SELECT 1 FROM queen.log_txns GROUP BY partition_id, key_hash HAVING count(*) > 1) d",
     "nothing stays prepared": "SELECT count(*) FROM pg_prepared_xacts",
     "nothing is paused": "SELECT (SELECT count(*) FROM queen.queues WHERE paused) + (SELECT count(*) FROM queen.log_groups WHERE paused)",
@@ -57,6 +59,7 @@ REST = {
     "a rule's messages are a chain": CHAINED,
     "no partition lock is left": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
 }
+REST |= AT_REST
 
 
 def seconds(column: str) -> str:
@@ -112,7 +115,7 @@ class Checker:
         dead = {}
         for queue, part, grp, off, attempts in self.rows("""
                 SELECT queue, partition, consumer_group, msg_offset, attempts
-                FROM (SELECT dead_id, queue, partition, consumer_group, msg_offset, attempts FROM queen.dead_letters
+                FROM (SELECT dead_id, queue, partition, consumer_group, msg_offset, attempts FROM queen.dead_letters WHERE kind = 'log'
                     UNION SELECT dead_id, queue, part, grp, off, attempts FROM soak.letters) d"""):
             dead.setdefault((queue, grp, part), {}).setdefault(off, []).append(attempts)
         for queue, grp, paused, at in self.rows(f"SELECT queue, grp, paused, {seconds('at')} FROM soak.pauses ORDER BY at OFFSET %s", self.pauses_read):

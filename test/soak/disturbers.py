@@ -60,7 +60,7 @@ class Ballast(Actor):
 class Maintenance(Actor):
     role = "maintenance"
     victim = False
-    tables = ("log_segments", "log_cursors", "log_consumers", "log_partitions", "log_starts", "log_txns", "queues", "log_groups", "log_dropped", "dead_letters", "log_timers", "log_timer_rules")
+    tables = ("log_segments", "log_cursors", "log_consumers", "log_partitions", "log_starts", "log_txns", "queues", "log_groups", "log_dropped", "dead_letters", "log_timers", "log_timer_rules", "messages")
     commands = ("VACUUM {}", "ANALYZE {}", "REINDEX TABLE CONCURRENTLY {}", "VACUUM (INDEX_CLEANUP on, FREEZE) {}")
 
     def step(self):

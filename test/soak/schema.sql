@@ -74,6 +74,28 @@ CREATE TABLE soak.timers (
 	message_id uuid
 );
 
+-- A row for every message put into a work queue, in the savepoint of its call.
+CREATE TABLE soak.put (
+	tx         bigint NOT NULL,
+	queue      text   NOT NULL,
+	message_id uuid   NOT NULL PRIMARY KEY
+);
+
+-- What happened to one. id is drawn behind the call, under the lock of its row, which is kept to the end.
+CREATE TABLE soak.work (
+	id         bigint NOT NULL PRIMARY KEY DEFAULT nextval('soak.event_ids'),
+	tx         bigint NOT NULL,
+	kind       text   NOT NULL,                   -- take, acknowledge, reject, hide; too late: the answer was that nothing happened
+	queue      text   NOT NULL,
+	message_id uuid   NOT NULL,
+	receipt    uuid   NOT NULL,
+	attempt    integer,
+	until      timestamptz,                       -- the end of its visibility
+	expires_at timestamptz,
+	answer     boolean
+);
+CREATE INDEX ON soak.work (message_id);
+
 -- Copies of dead letters, made by each transaction that is about to delete some of them …
 CREATE TABLE soak.letters (
 	tx         bigint  NOT NULL,

@@ -27,6 +27,7 @@ from model import INVARIANTS, Cursor, Violation
 from pushers import KeyedPusher, Preparer, Pusher
 from queues import FOLLOWED, QUEUES
 from timekeepers import FIRED, RULE, Timekeeper
+from workers import FIGURE_NAMES, FIGURES, FINISHED, QUEUES_OF_WORK, Enqueuer, Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EVIDENCE = os.path.join(server.TOP, "build/soak")
@@ -53,6 +54,8 @@ CAST = (
     (Redriver, 2),
     (Dropper, 1),
     (Timekeeper, 3),
+    (Enqueuer, 2),
+    (Worker, 4),
     (Keeper, 2),
     (Walker, 1),
     (Maintenance, 1),
@@ -146,6 +149,8 @@ def set_up():
         sql("SELECT queen.create_queue(%s, options => %s)", name, json.dumps(queue.options))
         if queue.trimmed:
             keep_partitions(name, queue.partitions)
+    for name, options in QUEUES_OF_WORK.items():
+        sql("SELECT queen.create_queue(%s, 'work', %s)", name, json.dumps(options))
     sql("SELECT queen.schedule_cron(%s, %s, '@every 1s', '\"tick\"')", *RULE)
 
 
@@ -258,6 +263,7 @@ def drain(settings: Settings):
     while sql("SELECT FROM pg_prepared_xacts"):
         commit_prepared()
     fire_all()
+    work_off()
     leave_hotlist_alone(settings)
     for queue, group in sql(ARE_PAUSED):
         sql("INSERT INTO soak.pauses VALUES (%s, %s, false); SELECT queen.resume(%s, %s)", queue, group, queue, group)
@@ -282,6 +288,19 @@ def fire_all():
             sql("SELECT queen.fire_timers()")
         if time.monotonic() > until:
             raise Violation("drained", "timers are not fired")
+        time.sleep(0.1)
+
+
+def work_off():
+    """What is left in work queues is done; what has expired is deleted."""
+    until = time.monotonic() + 60
+    while sql("SELECT FROM queen.messages"):
+        for name in QUEUES_OF_WORK:
+            while sql(FINISHED, name):
+                pass
+        sql("CALL queen.maintain()")
+        if time.monotonic() > until:
+            raise Violation("drained", "messages stay in a work queue")
         time.sleep(0.1)
 
 
@@ -333,7 +352,7 @@ def check_at_rest(settings: Settings) -> dict:
 NEEDED = {"messages": 20, "completed": 20, "commits": 20, "failures": 1, "deleted": 1, "duplicates dropped": 0.2, "holes": 0.05,
           "redelivered": 0.2, "dead": 0.05, "lost leases": 0.05, "seeks": 0.1, "redriven": 0.05, "pauses": 0.2, "drops": 0.1, "purges": 0.1,
           "razed delivered": 1, "razed gone": 1, "mayfly delivered": 1, "aged gone": 0.5, "partitions expired": 0.2, "clients killed": 0.2,
-          "timers fired": 5, "ticks": 0.2}
+          "timers fired": 5, "ticks": 0.2, "enqueued": 10, "dequeued again": 0.5, "acknowledged": 5, "dead in work queues": 0.05}
 
 
 def check_load(settings: Settings, figures: dict):
@@ -385,7 +404,7 @@ def main() -> int:
         last = Checker(settings)
         last.connect()
         used = last.hotlist_figures()
-        figures = check_at_rest(settings) | counts | used | dict(zip(("timers fired", "ticks"), sql(FIRED)[0]))
+        figures = check_at_rest(settings) | counts | used | dict(zip(("timers fired", "ticks"), sql(FIRED)[0])) | dict(zip(FIGURE_NAMES, sql(FIGURES)[0]))
         check_load(settings, figures)
     except Violation as violation:
         if violation.invariant:
