@@ -10,7 +10,8 @@
 # consumer takes and completes in two commits. Before each run of consumers the backlog is filled up, in commits of 100, and the table vacuumed and
 # analyzed; a run that leaves less than a tenth of its backlog is made again with a larger one.
 #
-# A claim: one client takes a message and acknowledges it, at a queue of so many messages, which are enqueued again afterwards. The held snapshot: each
+# A claim: one client enqueues a message, takes one and acknowledges it, at a queue of so many messages, for SECONDS_EACH behind a fifth of that for what a
+# session looks up once; its time is that of the last two statements as pgbench reports it. The held snapshot: each
 # client enqueues a message, takes one and acknowledges it; MINUTE s clean, then 5 × MINUTE s while another session holds a snapshot, an ANALYZE in the
 # middle; then the queue is filled with 100,000 messages, drained, and measured for MINUTE s more: right behind a drain.
 # shellcheck disable=SC2154 # common.sh sets them
@@ -73,6 +74,12 @@ SELECT count(*) AS n, array_agg(message_id) AS ids, array_agg(receipt) AS receip
 \if :n
 SELECT count(*) FROM queen.acknowledge_batch(:ids::uuid[], :receipts::uuid[]);
 \endif
+SQL
+
+cat >"$dir/claim.sql" <<'SQL'
+SELECT queen.enqueue(:queue, '{"order": 4711, "state": "paid", "note": "two hundred bytes or so of a message, as an application would enqueue it"}');
+SELECT message_id, receipt, message FROM queen.dequeue(:queue) \gset
+SELECT queen.acknowledge(:message_id::uuid, :receipt::uuid);
 SQL
 
 queen_backlog() { answer "SELECT count(*) FROM queen.messages m JOIN queen.queues USING (log_id) WHERE name = '$1'"; }
@@ -140,9 +147,9 @@ forget
 for ((n = 0; n < reps; n++)); do
 	for backlog in $backlogs; do
 		fill queen "of $backlog" "$backlog"
-		# so many calls that even the small queue is not emptied
-		run queen_take 1 off -t 500 -D queue="of $backlog" -D batch=1
-		note "$backlog" "$(awk -v tps="$(reported tps)" 'BEGIN { print 1e6 / tps }')"
+		run claim 1 off -T $(((each + 4) / 5)) -D queue="of $backlog"
+		run claim 1 off -r -T "$each" -D queue="of $backlog"
+		note "$backlog" "$(awk '/dequeue|acknowledge/ { us += 1000 * $1 } END { print us }' "$dir/report")"
 	done
 done
 head_row "messages in the queue" "dequeue + acknowledge, µs"

@@ -1,5 +1,5 @@
 /*
- * claim_marks.cpp: marks of scans, and what the end of a transaction tells. See claim_marks.h and README.md.
+ * claim_marks.cpp: marks of scans, what was passed by, and what the end of a transaction tells. See claim_marks.h and README.md.
  *
  * Notes raise for memory, the participant never. Locks: a spinlock for a set of marks, for some steps; what telling waiters takes. Laid out in the
  * postmaster; runs in every process that runs transactions.
@@ -18,11 +18,22 @@ namespace queen
 namespace
 {
 
+/* What was passed by, and by how many calls. */
+struct Passed
+{
+	PassedBy by;
+	uint32 times;
+};
+
+constexpr uint32 most_passes = 10;
+constexpr Passed nothing_passed = {passed_none, 0};
+
 struct Place
 {
 	Oid database; /* 0: free */
-	MarkKey key;
+	MarkKey key;  /* index none: of a queue, which has no mark */
 	core::LowMark mark;
+	Passed passed; /* of a queue */
 };
 
 constexpr uint32 ways = 8;
@@ -33,7 +44,7 @@ struct Set
 	Place places[ways];
 };
 
-/* 8,192 marks in some 1.1 MB: of 1,365 queues with messages of all priorities in both states */
+/* 8,192 marks in some 1.6 MB: of 1,365 queues with messages of all priorities in both states */
 constexpr uint32 set_count = 1024;
 
 struct Memory
@@ -43,6 +54,7 @@ struct Memory
 };
 
 constinit Memory *table = nullptr;
+constinit Passed passed_here = nothing_passed; /* where there is no such memory */
 
 /* What a sub-transaction has done to an index. */
 struct Note
@@ -118,6 +130,7 @@ get_place(Set *set, const MarkKey *key)
 		place = &set->places[set->victim++ % ways];
 	place->database = MyDatabaseId;
 	place->key = *key;
+	place->passed = nothing_passed;
 	core::mark_begin(place->mark, table->births.fetch_add(1, std::memory_order_relaxed) + 1);
 	return place;
 }
@@ -202,6 +215,27 @@ sub_aborted(SubTransactionId self)
 		play(&notes.items[--notes.count], false);
 }
 
+/* Where what was passed by is remembered. */
+MarkKey
+queue_key(Oid tables, int64 log_id)
+{
+	return {tables, log_id, 0, MarkedIndex::none};
+}
+
+bool
+is_of_queue(const PassedBy *by, const MarkKey *queue)
+{
+	return by->key.tables == queue->tables && by->key.log_id == queue->log_id;
+}
+
+void
+note_passed(Passed *passed, const PassedBy *by)
+{
+	if (by->enqueued_at < passed->by.enqueued_at)
+		passed->by = *by;
+	passed->times++;
+}
+
 /* The note of a key, made when it is new; null where there would be too many. */
 Note *
 note_of(const MarkKey *key, int64 queue_id)
@@ -272,6 +306,54 @@ marked_scan_end(const MarkedScan *scan, int64 left)
 	if (place != nullptr)
 		core::mark_raise(place->mark, scan->ticket, left, now, now - scan->began);
 	SpinLockRelease(&set->lock);
+}
+
+bool
+passed_by_due(Oid tables, int64 log_id, PassedBy *due)
+{
+	const MarkKey key = queue_key(tables, log_id);
+	Passed *passed = table == nullptr && is_of_queue(&passed_here.by, &key) ? &passed_here : nullptr;
+	Set *set = table != nullptr ? set_of(&key) : nullptr;
+	bool is_due;
+
+	if (set != nullptr)
+	{
+		Place *place;
+
+		SpinLockAcquire(&set->lock);
+		place = place_of(set, &key);
+		passed = place != nullptr ? &place->passed : nullptr;
+	}
+	is_due = passed != nullptr && passed->times >= most_passes;
+	if (is_due)
+	{
+		*due = passed->by;
+		*passed = nothing_passed;
+	}
+	if (set != nullptr)
+		SpinLockRelease(&set->lock);
+	return is_due;
+}
+
+void
+passed_by_note(const PassedBy *by)
+{
+	const MarkKey key = queue_key(by->key.tables, by->key.log_id);
+
+	if (table == nullptr)
+	{
+		if (!is_of_queue(&passed_here.by, &key))
+			passed_here = nothing_passed;
+		note_passed(&passed_here, by);
+	}
+	else
+	{
+		Set *set = set_of(&key);
+
+		SpinLockAcquire(&set->lock);
+		note_passed(&get_place(set, &key)->passed, by);
+		SpinLockRelease(&set->lock);
+	}
 }
 
 void

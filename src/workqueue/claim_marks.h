@@ -53,6 +53,25 @@ void marked_scan_begin(MarkedScan *scan, const MarkKey *key);
 void marked_scan_end(const MarkedScan *scan, int64 left);
 
 /*
+ * What has to come alone, and a call has passed by because it had taken something. Of a queue's the one that was enqueued first is remembered: one day
+ * each is that. Best effort, as marks are; where not preloaded each session remembers for itself, of one queue.
+ */
+struct PassedBy
+{
+	MarkKey key;
+	int64 at;				  /* its key in that index */
+	TimestampTz enqueued_at; /* DT_NOEND: there is none */
+};
+
+inline constexpr PassedBy passed_none = {{}, 0, DT_NOEND};
+
+/* Have so many calls passed something by that this one is to begin with it? Then it is forgotten. Never raises. */
+bool passed_by_due(Oid tables, int64 log_id, PassedBy *due);
+
+/* A call has passed it by. Never raises. */
+void passed_by_note(const PassedBy *passed);
+
+/*
  * This transaction has made a message appear under a key. count: so many that can be taken at once are told of at the commit to who waits at the queue.
  */
 void claim_note_inserted(const MarkKey *key, int64 at, int64 queue_id, uint32 count);

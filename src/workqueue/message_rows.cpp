@@ -11,40 +11,22 @@ namespace queen
 namespace
 {
 
-MarkKey
-mark_of(const MessageTable *messages, const MessageRow *row, MarkedIndex index)
-{
-	return {messages->tables, row->log_id, row->priority, index};
-}
-
-int64
-key_in_claims(const MessageRow *row)
-{
-	return row->in_flight ? row->visible_at : row->order;
-}
-
-MarkedIndex
-index_of(const MessageRow *row)
-{
-	return row->in_flight ? MarkedIndex::in_flight : MarkedIndex::ready;
-}
-
 /* The row as it was is gone unless that is rolled back. */
 void
 note_gone(const MessageTable *messages, const MessageRow *row, int64 queue_id)
 {
-	const MarkKey key = mark_of(messages, row, index_of(row));
+	const MarkKey key = message_mark(messages, row);
 
-	claim_note_taken(&key, key_in_claims(row), queue_id);
+	claim_note_taken(&key, message_key(row), queue_id);
 }
 
 /* It can be found as it is now. count: of those that may be taken at once. */
 void
 note_there(const MessageTable *messages, const MessageRow *row, int64 queue_id, uint32 count)
 {
-	const MarkKey key = mark_of(messages, row, index_of(row));
+	const MarkKey key = message_mark(messages, row);
 
-	claim_note_inserted(&key, key_in_claims(row), queue_id, count);
+	claim_note_inserted(&key, message_key(row), queue_id, count);
 }
 
 /* What the columns say about the state, from the row's own fields. */
@@ -110,6 +92,18 @@ message_row_read(TupleTableSlot *slot, MessageRow *row)
 	row->expires_at = DatumGetTimestampTz(row->values[message_col_expires_at]);
 	row->in_flight = !row->nulls[message_col_visible_at];
 	row->visible_at = row->in_flight ? DatumGetTimestampTz(row->values[message_col_visible_at]) : 0;
+}
+
+MarkKey
+message_mark(const MessageTable *messages, const MessageRow *row)
+{
+	return {messages->tables, row->log_id, row->priority, row->in_flight ? MarkedIndex::in_flight : MarkedIndex::ready};
+}
+
+int64
+message_key(const MessageRow *row)
+{
+	return row->in_flight ? row->visible_at : row->order;
 }
 
 void

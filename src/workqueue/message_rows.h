@@ -80,6 +80,10 @@ void message_table_close(MessageTable *messages);
 /* The row in a slot. */
 void message_row_read(TupleTableSlot *slot, MessageRow *row);
 
+/* The index in which a row is looked for by who takes it, and its key there. */
+MarkKey message_mark(const MessageTable *messages, const MessageRow *row);
+int64 message_key(const MessageRow *row);
+
 /* Insert a new message, ready; closing the table ends that. queue_id: whose consumers are told. */
 void message_insert(MessageTable *messages, MessageRow *row, int64 queue_id);
 

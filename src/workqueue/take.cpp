@@ -28,6 +28,7 @@ struct Take
 	TimestampTz now;
 	int burials;
 	bool alone; /* what was taken, or buried, is to be the only thing that its call does */
+	PassedBy passed;
 };
 
 /* What has become of a row that a scan met. */
@@ -41,6 +42,17 @@ bool
 is_over(const Take *take)
 {
 	return take->alone || take->taken->count == take->request->most;
+}
+
+/* It has to come alone, and something was taken: another call begins with it in the end. */
+Met
+pass_by(Take *take, const MessageRow *row)
+{
+	const TimestampTz enqueued_at = DatumGetTimestampTz(row->values[message_col_enqueued_at]);
+
+	if (enqueued_at < take->passed.enqueued_at)
+		take->passed = {message_mark(&take->messages, row), message_key(row), enqueued_at};
+	return Met::left;
 }
 
 /* It has been delivered as often as may be. */
@@ -58,7 +70,7 @@ bury(Take *take, const MessageRow *row, int32 deliveries, int32 aborted, Snapsho
 	 * That it has is known only here: what its call delivered beside would take the burial along if it failed, time and again.
 	 */
 	if (take->taken->count > 0)
-		return Met::left;
+		return pass_by(take, row);
 	if (!message_bury_unless_locked(&take->messages, take->request->queue, row, deliveries, snapshot))
 		return Met::gone;
 	aborted_message_note(take->messages.tables, row->log_id, row->order, false, aborted);
@@ -88,7 +100,7 @@ meet(Take *take, TupleTableSlot *slot, Snapshot snapshot)
 	/* whoever fails with it is to blame nobody else: when failing has been seen here only, and before it is given up */
 	alone = deliveries > 0 && (aborted > 0 || deliveries + 1 >= limit);
 	if (alone && take->taken->count > 0)
-		return Met::left;
+		return pass_by(take, &before);
 
 	row = before;
 	receipt_mint(&receipt);
@@ -106,9 +118,9 @@ meet(Take *take, TupleTableSlot *slot, Snapshot snapshot)
 	return Met::gone;
 }
 
-/* From the scan's mark on. Nothing of what is in flight is looked at before its time has come. */
+/* From the scan's mark on, to a key. Nothing of what is in flight is looked at before its time has come. */
 void
-scan(Take *take, MarkedScan *marked, Snapshot snapshot)
+scan(Take *take, MarkedScan *marked, int64 last, Snapshot snapshot)
 {
 	const bool in_flight = marked->key.index == MarkedIndex::in_flight;
 	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen take", ALLOCSET_DEFAULT_SIZES);
@@ -125,6 +137,8 @@ scan(Take *take, MarkedScan *marked, Snapshot snapshot)
 		MemoryContext caller;
 		Met met;
 
+		if (key > last)
+			break;
 		if (in_flight && key > take->now)
 		{
 			left = Min(left, key);
@@ -173,9 +187,22 @@ take_of_priority(Take *take, int16 priority)
 		return;
 	snapshot = register_latest_snapshot();
 	if (!is_idle(take, &elapsed))
-		scan(take, &elapsed, snapshot);
+		scan(take, &elapsed, core::mark_nothing, snapshot);
 	if (!is_over(take) && !is_idle(take, &ready))
-		scan(take, &ready, snapshot);
+		scan(take, &ready, core::mark_nothing, snapshot);
+	UnregisterSnapshot(snapshot);
+}
+
+/* Before all others, whatever its priority. It may be gone, or somewhere else. */
+void
+take_passed_by(Take *take, const PassedBy *passed)
+{
+	MarkedScan one = {};
+	Snapshot snapshot = register_latest_snapshot();
+
+	one.key = passed->key;
+	one.from = passed->at;
+	scan(take, &one, passed->at, snapshot);
 	UnregisterSnapshot(snapshot);
 }
 
@@ -185,6 +212,7 @@ void
 take_messages(const TakeRequest *request, DeliverySink *sink, Taken *taken)
 {
 	Take take = {};
+	PassedBy due;
 
 	static_assert(core::mark_nothing == DT_NOEND && core::mark_bottom == DT_NOBEGIN);
 	*taken = {};
@@ -193,12 +221,17 @@ take_messages(const TakeRequest *request, DeliverySink *sink, Taken *taken)
 	take.sink = sink;
 	take.taken = taken;
 	take.now = GetCurrentTimestamp();
+	take.passed = passed_none;
 	/* what comes behind a burial that is not committed would take it along */
 	if (aborted_message_buried())
 		return;
 	message_table_open(&take.messages, RowExclusiveLock);
+	if (passed_by_due(take.messages.tables, request->queue->log_id, &due))
+		take_passed_by(&take, &due);
 	for (int16 priority = priority_high; priority >= priority_low && !is_over(&take); priority--)
 		take_of_priority(&take, priority);
+	if (take.passed.enqueued_at != DT_NOEND)
+		passed_by_note(&take.passed);
 	message_table_close(&take.messages);
 }
 

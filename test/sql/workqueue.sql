@@ -167,6 +167,20 @@ SELECT rejected('"2"');
 SELECT visible_at > clock_timestamp() + '59 minutes' AS later FROM queen.messages WHERE message = '"2"';
 SELECT dequeued('work jobs', 10), counts('work jobs');
 
+-- What has to come alone is passed by ten times at most, also by what has a higher priority: then a call begins with it.
+CREATE FUNCTION rounds(queue text, n int) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+	FOR i IN 1 .. n LOOP
+		PERFORM queen.enqueue(queue, to_jsonb(i), 'high');
+		RETURN NEXT dequeued(queue, 10);
+	END LOOP;
+END
+$$;
+SELECT queen.create_queue('work alone', 'work', '{"max_delivery_attempts": 2}');
+SELECT count(queen.enqueue('work alone', '"last"'));
+SELECT dequeued('work alone'), over('"last"');
+SELECT rounds('work alone', 12);
+
 -- Dead letters go back with their priority, as new messages.
 SELECT place FROM queen.list_dead('work jobs') d, queen.find('work jobs', d.message_id) WHERE message = '"3"';
 SELECT queen.redrive('work jobs');

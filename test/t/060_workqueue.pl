@@ -50,6 +50,17 @@ $sql->("SELECT queen.enqueue('alone', '\"high\"', 'high')");
 is($taken->('alone', 10), '"high"/1 2/1 3/1', 'a call that has taken something passes it by');
 is($taken->('alone', 10), '1/2', '… and the next one takes it');
 
+# … but not for ever, though each call takes something else before: of two the one that was enqueued first is the first to come
+$sql->("SELECT queen.create_queue('passed', 'work', '{\"retry_delay\": 0, \"max_delivery_attempts\": 100}')");
+my $work = "SELECT CASE WHEN message = '0' THEN queen.reject(message_id, receipt) ELSE queen.acknowledge(message_id, receipt) END, message FROM queen.dequeue('passed', 10)";
+my $round = sub { return $sql->("SELECT string_agg(message::text, ' ') FROM ($work) w") };
+$sql->("SELECT queen.enqueue('passed', '0')");
+$round->();
+$fill->('passed', 2);
+$rolled_back->('passed', 10);
+my @rounds = map { $round->() } 1 .. 24;
+is(join(' ', grep { $rounds[$_ - 1] ne '0' } 1 .. 24) . ": @rounds[11, 22]", '12 23: 1 2', 'ten calls pass it by, of whatever session');
+
 # ---- marks ----
 
 my $reads = sub { $sql->('SELECT pg_stat_clear_snapshot()'); sleep(0.1); return $sql->("SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes WHERE indexrelname IN ('messages_ready_idx', 'messages_in_flight_idx')") };
