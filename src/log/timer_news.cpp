@@ -149,6 +149,12 @@ timer_news_attend()
 	return attending;
 }
 
+bool
+timer_news_attends()
+{
+	return attending;
+}
+
 TimestampTz
 timer_news_heard()
 {

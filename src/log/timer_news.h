@@ -29,7 +29,8 @@ void timer_news_note(TimestampTz at);
  * so that it must not.
  */
 bool timer_news_attend();
-bool timer_news_there(); /* was something told that is sooner than it means to wake? */
+bool timer_news_there();   /* was something told that is sooner than it means to wake? */
+bool timer_news_attends(); /* is this process the one that is told? */
 TimestampTz timer_news_heard();
 bool timer_news_sleep(TimestampTz until);
 

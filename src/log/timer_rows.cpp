@@ -108,8 +108,8 @@ timer_lock(TimerTable *timers, const TimerName *name, TimerRow *row, RowWait wai
 {
 	const TimerLock lock = named_row_lock(timers, name, wait, row);
 
-	/* whatever becomes of this transaction, the fire may have passed it by meanwhile */
-	if (lock == TimerLock::locked)
+	/* whatever becomes of this transaction, the fire may have passed it by meanwhile; who does not wait is the fire */
+	if (lock == TimerLock::locked && wait != RowWait::nobody)
 		timer_news_note(visible_at(row));
 	return lock;
 }

@@ -41,7 +41,7 @@ rule_lock(RuleTable *rules, const TimerName *name, RuleRow *row, RowWait wait)
 	const TimerLock lock = named_row_lock(rules, name, wait, row);
 
 	/* as of a timer: the fire passes the occurrence by; it is due then, or later where it could not be pushed */
-	if (lock == TimerLock::locked && !row->nulls[rule_col_next_at])
+	if (lock == TimerLock::locked && wait != RowWait::nobody && !row->nulls[rule_col_next_at])
 		timer_news_note(DatumGetTimestampTz(row->values[rule_col_next_at]));
 	return lock;
 }
