@@ -254,6 +254,15 @@ SELECT queen.fire_timers(100000), queen.count_timers('timers many');
 DELETE FROM queen.log_timers WHERE length(queue) = 300;
 SELECT count(*) AS messages, count(DISTINCT message_id) AS distinct_messages FROM queen.peek('timers many', max_messages => 10000);
 
+-- Turns come to an end where more queues have timers than a batch has rows, though few of them are due.
+SELECT count(verdict('timers far ' || n, 'k', '1', '30 days')) FROM generate_series(1, 1200) n;
+SELECT count(verdict('timers burst', 'k' || n, '1', '0')) FROM generate_series(1, 1100) n;
+SET statement_timeout = '60 s';
+SELECT queen.fire_timers(100000), queen.fire_timers(100000);
+RESET statement_timeout;
+SELECT count(*) FROM queen.peek('timers burst', max_messages => 10000);
+SELECT sum(queen.cancel_prefix('timers far ' || n, 'k')) FROM generate_series(1, 1200) n;
+
 -- What cannot be: times that are not one, modes, names, sizes, what is for work queues.
 SELECT attempts(
 	$$SELECT queen.schedule('timers', 'bad', '1')$$,
