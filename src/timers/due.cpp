@@ -554,6 +554,7 @@ due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Si
 	Collector collector = {batch, now, Min(rows, most_due_rows), bytes};
 	const core::Micros began = hotlist_now();
 	core::Micros hold_until;
+	bool turns;
 
 	if (known.table != RelationGetRelid(timers->table) || known.in_doubt)
 		begin_anew(RelationGetRelid(timers->table));
@@ -568,7 +569,8 @@ due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Si
 		known.low = bottom;
 		forget_queues();
 	}
-	if (!known.backlog || !known.was_full)
+	turns = known.backlog && known.was_full;
+	if (!turns)
 	{
 		const TimerMark low = collect_oldest(&collector, timers, snapshot);
 
@@ -578,10 +580,15 @@ due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Si
 		{
 			known.next = DT_NOEND;
 			known.wraps = 0;
+			turns = true;
 		}
+		else
+			/* turns pass many queues that have nothing: meanwhile the oldest go */
+			turns = batch->count == 0;
 		known.backlog = batch->more;
+		known.was_full = true;
 	}
-	if (known.backlog)
+	if (turns)
 	{
 		batch->count = 0;
 		collector.bytes = bytes;
@@ -591,6 +598,7 @@ due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Si
 		known.backlog = batch->more;
 		known.was_full = is_full(&collector);
 	}
+	batch->complete &= !known.backlog;
 	if (hold_until != core::never)
 		batch->next = Min(batch->next, now + (hold_until - began));
 	if (began >= known.bottom_at)
