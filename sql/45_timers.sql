@@ -98,7 +98,7 @@ COMMENT ON COLUMN queen.pg_stat_queen_timers.dropped IS 'Timers and messages of 
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_p50 IS 'How long after deliver_at half of those fired were committed at most, in milliseconds; too large by a quarter at most.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_p99 IS 'The same of 99 in 100.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_max IS 'The same of all: exact.';
-COMMENT ON COLUMN queen.pg_stat_queen_timers.since IS 'When counting began for all queues; a queue that had to give up its place began later.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.since IS 'When counting began for this queue: with its first timer that ended since the server started, pg_stat_queen_timers was reset, or the queue had given up its place.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.evicted IS 'How many times a queue, of any database, had to give up its place for another.';
 
 CREATE FUNCTION queen.reset_timer_stats()
