@@ -29,7 +29,7 @@ compare_ids(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* The arguments consumer_group and dead_ids, which may be null: then any. */
+/* The arguments queue, consumer_group and dead_ids; the last two may be null: then any. Not yet the queue's id. */
 DeadChoice
 choice_arguments(FunctionCallInfo fcinfo, int group_arg, int ids_arg)
 {
@@ -39,6 +39,8 @@ choice_arguments(FunctionCallInfo fcinfo, int group_arg, int ids_arg)
 	int64 *ids;
 	int count;
 
+	choice.tenant = setting_tenant();
+	choice.queue = name_argument(fcinfo, 0, "queue");
 	choice.after = PG_INT64_MIN;
 	choice.has_group = !PG_ARGISNULL(group_arg);
 	if (choice.has_group)
@@ -63,22 +65,28 @@ choice_arguments(FunctionCallInfo fcinfo, int group_arg, int ids_arg)
 	return choice;
 }
 
-/* Whose letters: of a queue, or of timers that wait for one of that name. */
-void
-choose_queue(DeadChoice *choice, Name name)
+/* Hold the queue that letters go back to. Where they wait for one of that name it is made, as by a push. False: none is chosen. */
+bool
+hold_queue(DeadChoice *choice)
 {
+	bool wanted = true;
 	QueueTable queues;
 	QueueRow queue;
-	bool found;
 
-	queue_table_open(&queues, AccessShareLock);
-	found = queue_find(&queues, setting_tenant(), name, &queue);
+	queue_table_open(&queues, RowExclusiveLock);
+	while (wanted && !queue_hold(&queues, choice->tenant, choice->queue, &queue))
+	{
+		if (!setting_auto_create || !dead_letters_wait_for(choice->tenant, choice->queue))
+			raise_unknown_queue(choice->queue);
+		choice->queue_id = dead_of_no_queue;
+		wanted = dead_letters_any(choice);
+		if (wanted)
+			queue_ensure(&queues, choice->tenant, choice->queue, true, &queue);
+	}
 	queue_table_close(&queues);
-	if (!found && !dead_letters_wait_for(setting_tenant(), name))
-		raise_unknown_queue(name);
-	choice->queue_id = found ? queue.queue_id : dead_of_no_queue;
-	choice->tenant = setting_tenant();
-	choice->queue = name;
+	if (wanted)
+		choice->queue_id = queue.queue_id;
+	return wanted;
 }
 
 Datum
@@ -173,7 +181,7 @@ take_corpses(DeadScan *scan, int64 most, int *count)
 	PushActiveSnapshot(scan->snapshot);
 	while (*count < most && dead_scan_next(scan))
 	{
-		Corpse corpse = corpse_of(scan->scan.slot);
+		Corpse corpse = corpse_of(scan->slot);
 
 		if (!delete_row_unless_changed(scan->table, &corpse.tid, scan->snapshot))
 			continue;
@@ -267,7 +275,7 @@ redriven_headers(Datum headers, bool no_headers, const Corpse *corpses, int coun
 void
 push_again(DeadScan *scan, Name queue, const Corpse *corpses, int count)
 {
-	TupleTableSlot *slot = scan->scan.slot;
+	TupleTableSlot *slot = scan->slot;
 	ItemPointerData tid = corpses[0].tid;
 	const Jsonb *headers;
 	const struct varlena *content;
@@ -318,14 +326,15 @@ Datum
 queen_list_dead(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Name queue = name_argument(fcinfo, 0, "queue");
 	DeadChoice choice = choice_arguments(fcinfo, 1, -1);
 	int64 left = count_argument(fcinfo, 3, "max_rows", 1, most_rows);
+	QueueRow queue;
 	DeadScan scan;
 
 	if (!PG_ARGISNULL(2))
 		choice.after = PG_GETARG_INT64(2);
-	choose_queue(&choice, queue);
+	(void) dead_queue_find(choice.tenant, choice.queue, &queue);
+	choice.queue_id = queue.queue_id;
 	InitMaterializedSRF(fcinfo, 0);
 	dead_scan_open(&scan, &choice, AccessShareLock);
 	for (; left > 0 && dead_scan_next(&scan); left--)
@@ -334,7 +343,7 @@ queen_list_dead(PG_FUNCTION_ARGS)
 		bool nulls[lengthof(shown)];
 
 		for (int i = 0; i < (int) lengthof(shown); i++)
-			values[i] = slot_getattr(scan.scan.slot, shown[i] + 1, &nulls[i]);
+			values[i] = slot_getattr(scan.slot, shown[i] + 1, &nulls[i]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	dead_scan_close(&scan);
@@ -346,24 +355,24 @@ Datum
 queen_purge_dead(PG_FUNCTION_ARGS)
 {
 	TimestampTz before = DT_NOEND;
-	Name queue;
 	DeadChoice choice;
+	QueueRow queue;
 	DeadScan scan;
 	int64 count = 0;
 
 	guard_write("queen.purge_dead()");
-	queue = name_argument(fcinfo, 0, "queue");
 	choice = choice_arguments(fcinfo, 1, 2);
 	if (!PG_ARGISNULL(3))
 		before = PG_GETARG_TIMESTAMPTZ(3);
-	choose_queue(&choice, queue);
+	(void) dead_queue_find(choice.tenant, choice.queue, &queue);
+	choice.queue_id = queue.queue_id;
 	dead_scan_open(&scan, &choice, RowExclusiveLock);
 	PushActiveSnapshot(scan.snapshot);
 	while (dead_scan_next(&scan))
 	{
-		ItemPointerData tid = scan.scan.slot->tts_tid;
+		ItemPointerData tid = scan.slot->tts_tid;
 
-		if (DatumGetTimestampTz(column(scan.scan.slot, dead_col_dead_at)) < before &&
+		if (DatumGetTimestampTz(column(scan.slot, dead_col_dead_at)) < before &&
 			delete_row_unless_changed(scan.table, &tid, scan.snapshot))
 			count++;
 	}
@@ -377,28 +386,21 @@ queen_purge_dead(PG_FUNCTION_ARGS)
 Datum
 queen_redrive(PG_FUNCTION_ARGS)
 {
-	Name name;
 	DeadChoice choice;
 	DeadScan scan;
-	QueueTable queues;
-	QueueRow queue;
 	Corpse *corpses;
 	int64 most;
 	int count;
 
 	guard_write("queen.redrive()");
-	name = name_argument(fcinfo, 0, "queue");
 	choice = choice_arguments(fcinfo, 1, 2);
 	most = count_argument(fcinfo, 3, "max_rows", 1, most_rows);
 	/* what goes back to the queue must not make it anew because somebody drops it meanwhile */
-	queue_table_open(&queues, RowExclusiveLock);
-	if (!queue_hold(&queues, setting_tenant(), name, &queue))
-		raise_unknown_queue(name);
-	queue_table_close(&queues);
-	choice.queue_id = queue.queue_id;
+	if (!hold_queue(&choice))
+		return Int64GetDatum(0);
 	dead_scan_open(&scan, &choice, RowExclusiveLock);
 	corpses = take_corpses(&scan, most, &count);
-	push_all(&scan, name, corpses, count);
+	push_all(&scan, choice.queue, corpses, count);
 	dead_scan_close(&scan);
 	CommandCounterIncrement();
 	push_write_through();

@@ -139,6 +139,7 @@ timer_delete(TimerTable *timers, TimerRow *row)
 int64
 timers_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 {
+	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen timer", ALLOCSET_DEFAULT_SIZES);
 	Snapshot snapshot = register_latest_snapshot();
 	TimerTable timers;
 	IndexScan scan;
@@ -148,6 +149,7 @@ timers_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 	named_scan_start(&scan, &timers, snapshot, tenant, queue, first_timer_key);
 	while (index_scan_next(&scan, ForwardScanDirection))
 	{
+		MemoryContext caller = MemoryContextSwitchTo(per_row);
 		const TimerName name = {tenant, queue, named_row_key(scan.slot)};
 		ItemPointerData tid = scan.slot->tts_tid;
 		bool isnull;
@@ -162,10 +164,13 @@ timers_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 			timer_delete(&timers, &row);
 			count++;
 		}
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(per_row);
 	}
 	index_scan_close(&scan);
 	timer_table_close(&timers);
 	UnregisterSnapshot(snapshot);
+	MemoryContextDelete(per_row);
 	CommandCounterIncrement();
 	return count;
 }
