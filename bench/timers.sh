@@ -2,7 +2,8 @@
 # timers.sh: what the fire does, and what timers cost that wait.
 #
 #   drain  TIMERS ("10000 100000 1000000") timers of some 200 bytes that are due, in one queue over 100 partitions, fired by the pulse, REPS times
-#          in turn; the largest number also while another session holds a snapshot from before they were scheduled
+#          in turn; the largest number also while another session holds a snapshot from before they were scheduled, and in the end once beside
+#          QUEUES (1000) queues with a timer each that is due next year
 #   late   how late timers are at RATE (1000) a second for SECONDS_EACH, and what the server costs when it does nothing for as long: alone, and
 #          beside as many timers as the largest number that are due next year
 #   reach  WAITS (200) timers of two seconds, ten a second, each with a consumer that waits: how long behind its time it has the message
@@ -74,6 +75,10 @@ drains() {
 	head_row 'due at once' 'timers/s' 'from – to' "against $least"
 	for n in $counts; do row "$n" "$(median "drain.$n")" "$(range "drain.$n")" "$(quotient "$(median "drain.$n")" "$(median "drain.$least")" 2)"; done
 	row "$most, a snapshot held" "$(median held)" "$(range held)" "$(median kept 2) of $most without"
+	answer "SELECT count(queen.schedule('later' || i, 'k', '1', delay => '1 year')) FROM generate_series(1, ${QUEUES:-1000}) i" >/dev/null
+	note beside "$(drain "$most")"
+	answer "SELECT count(queen.cancel('later' || i, 'k')) FROM generate_series(1, ${QUEUES:-1000}) i" >/dev/null
+	row "$most beside ${QUEUES:-1000} queues" "$(median beside)" "" "$(quotient "$(median beside)" "$(median "drain.$most")" 2) of $most without"
 }
 
 lateness() {

@@ -64,7 +64,7 @@ COMMENT ON FUNCTION queen.list_crons(text, text, integer) IS
 CREATE FUNCTION queen.fire_timers(max_rows integer DEFAULT 1000)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_fire_timers';
 COMMENT ON FUNCTION queen.fire_timers(integer) IS
-'Push the messages of timers that are due, of all tenants, up to max_rows, and answer how many: by hand, for servers whose workers do not run (queen.status() tells). May run beside them, and beside itself. What fails is put off as they put it off. 25000: behind a push of the same transaction.';
+'Push the messages of timers that are due, of all tenants, up to max_rows, and answer how many: by hand, for servers whose workers do not run (queen.status() tells). May run beside them, and beside itself. What fails is put off as they put it off. From the call to the end of its transaction it holds the timers that it has pushed, and whoever wants one of them is told too_late: let it be a transaction of its own. 25000: behind a push of the same transaction.';
 
 CREATE FUNCTION queen.stat_timers(OUT tenant uuid, OUT queue text, OUT fired bigint, OUT failed bigint, OUT dead bigint, OUT dropped bigint,
 	OUT late_p50 double precision, OUT late_p99 double precision, OUT late_max double precision, OUT since timestamptz, OUT evicted bigint)
@@ -98,7 +98,7 @@ COMMENT ON COLUMN queen.pg_stat_queen_timers.dropped IS 'Timers and messages of 
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_p50 IS 'How long after deliver_at half of those fired were committed at most, in milliseconds; too large by a quarter at most.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_p99 IS 'The same of 99 in 100.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.late_max IS 'The same of all: exact.';
-COMMENT ON COLUMN queen.pg_stat_queen_timers.since IS 'When counting began for all queues; a queue that had to give up its place began later.';
+COMMENT ON COLUMN queen.pg_stat_queen_timers.since IS 'When counting began for this queue: with its first timer that ended since the server started, pg_stat_queen_timers was reset, or the queue had given up its place.';
 COMMENT ON COLUMN queen.pg_stat_queen_timers.evicted IS 'How many times a queue, of any database, had to give up its place for another.';
 
 CREATE FUNCTION queen.reset_timer_stats()

@@ -54,9 +54,9 @@ used AS (
 	SELECT partition_id, 'log_partitions', count(*) FROM queen.log_partitions GROUP BY partition_id),
 states AS (
 	SELECT partition_id, group_id, count(*) AS n FROM queen.log_cursors GROUP BY partition_id, group_id),
--- an occurrence has its rule's key behind one more byte, and the rule's message
+-- an occurrence has its rule's key behind one more byte, and the rule's message; it is tried for as long as somebody has the rule, or it cannot be read
 pending AS NOT MATERIALIZED (
-	SELECT k.*, 1 - r.is_occurrence::int AS messages, r.is_occurrence, r.shown_key,
+	SELECT k.*, 1 - r.is_occurrence::int AS messages, CASE WHEN r.is_occurrence THEN 2147483647 ELSE 4 END AS most_attempts, r.is_occurrence, r.shown_key,
 		format('%s "%s" of queue "%s" of tenant %s', CASE WHEN r.is_occurrence THEN 'occurrence of rule' ELSE 'timer' END, left(r.shown_key, 100), left(k.queue, 100), k.tenant) AS what
 	FROM queen.log_timers k, LATERAL (
 		SELECT starts_with(k.timer_key, E'\x01') AS is_occurrence, CASE WHEN starts_with(k.timer_key, E'\x01') THEN substr(k.timer_key, 2) ELSE k.timer_key END AS shown_key) r),
@@ -199,7 +199,7 @@ problems (item, object, problem, mend, first_id, second_id) AS (
 			WHEN num_nonnulls(t.message, t.payload) <> t.messages THEN CASE t.messages WHEN 1 THEN 'has not one message' ELSE 'has a message that is not the rule''s' END
 			WHEN t.visible_at <> greatest(t.deliver_at, t.retry_at) OR NOT isfinite(t.visible_at)
 				THEN format('is seen at %s, due at %s, and tried again at %s', t.visible_at, t.deliver_at, t.retry_at)
-			WHEN t.attempts NOT BETWEEN 0 AND 4 THEN format('has failed %s times', t.attempts)
+			WHEN t.attempts NOT BETWEEN 0 AND t.most_attempts THEN format('has failed %s times', t.attempts)
 			WHEN t.attempts > 0 AND num_nulls(t.retry_at, t.last_error) > 0 THEN 'has failed, and not for a reason or until a time'
 			WHEN jsonb_typeof(t.headers) <> 'object' THEN 'has headers that are no object'
 			WHEN t.priority NOT BETWEEN 1 AND 3 OR t.ttl <= 0 THEN format('has priority %s and lives for %s µs', t.priority, t.ttl)
@@ -208,7 +208,7 @@ problems (item, object, problem, mend, first_id, second_id) AS (
 	FROM pending t
 	WHERE num_nonnulls(t.message, t.payload) <> t.messages
 		OR t.visible_at <> greatest(t.deliver_at, t.retry_at) OR NOT isfinite(t.visible_at)
-		OR t.attempts NOT BETWEEN 0 AND 4 OR t.attempts > 0 AND num_nulls(t.retry_at, t.last_error) > 0
+		OR t.attempts NOT BETWEEN 0 AND t.most_attempts OR t.attempts > 0 AND num_nulls(t.retry_at, t.last_error) > 0
 		OR jsonb_typeof(t.headers) <> 'object' OR t.priority NOT BETWEEN 1 AND 3 OR t.ttl <= 0
 		OR octet_length(t.queue) NOT BETWEEN 1 AND 255 OR octet_length(t.partition) NOT BETWEEN 1 AND 255
 		OR octet_length(t.shown_key) NOT BETWEEN 1 AND 255

@@ -50,6 +50,7 @@ struct TimerCounts
 {
 	TimerQueue queue;
 	std::uint64_t used; /* the table's clock then */
+	std::int64_t since; /* the caller's: 0 in a place that was just taken */
 	std::uint64_t fired;
 	std::uint64_t failed; /* attempts */
 	std::uint64_t dead;

@@ -31,7 +31,7 @@ compare_ids(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* The arguments consumer_group and dead_ids, which may be null: then any. */
+/* The arguments queue, consumer_group and dead_ids; the last two may be null: then any. Not yet the queue's id. */
 DeadChoice
 choice_arguments(FunctionCallInfo fcinfo, int group_arg, int ids_arg)
 {
@@ -41,6 +41,8 @@ choice_arguments(FunctionCallInfo fcinfo, int group_arg, int ids_arg)
 	int64 *ids;
 	int count;
 
+	choice.tenant = setting_tenant();
+	choice.queue = name_argument(fcinfo, 0, "queue");
 	choice.after = PG_INT64_MIN;
 	choice.has_group = !PG_ARGISNULL(group_arg);
 	if (choice.has_group)
@@ -65,22 +67,31 @@ choice_arguments(FunctionCallInfo fcinfo, int group_arg, int ids_arg)
 	return choice;
 }
 
-/* Whose letters: of a queue, or of timers that wait for one of that name. */
-void
-choose_queue(DeadChoice *choice, Name name)
+/*
+ * Hold the queue that letters go back to. Where they wait for one of that name it is made, as by a push, or by an enqueue if one of them has a priority.
+ * False: none is chosen.
+ */
+bool
+hold_queue(DeadChoice *choice, QueueRow *queue)
 {
+	bool wanted = true;
 	QueueTable queues;
-	QueueRow queue;
-	bool found;
+	QueueKind kind;
 
-	queue_table_open(&queues, AccessShareLock);
-	found = queue_find(&queues, setting_tenant(), name, &queue);
+	queue_table_open(&queues, RowExclusiveLock);
+	while (wanted && !queue_hold(&queues, choice->tenant, choice->queue, queue))
+	{
+		if (!setting_auto_create || !dead_letters_wait_for(choice->tenant, choice->queue))
+			raise_unknown_queue(choice->queue);
+		choice->queue_id = dead_of_no_queue;
+		wanted = dead_letters_any(choice, &kind);
+		if (wanted)
+			queue_ensure(&queues, choice->tenant, choice->queue, true, queue, kind);
+	}
 	queue_table_close(&queues);
-	if (!found && !dead_letters_wait_for(setting_tenant(), name))
-		raise_unknown_queue(name);
-	choice->queue_id = found ? queue.queue_id : dead_of_no_queue;
-	choice->tenant = setting_tenant();
-	choice->queue = name;
+	if (wanted)
+		choice->queue_id = queue->queue_id;
+	return wanted;
 }
 
 Datum
@@ -187,7 +198,7 @@ take_corpses(DeadScan *scan, int64 most, int *count)
 	PushActiveSnapshot(scan->snapshot);
 	while (*count < most && dead_scan_next(scan))
 	{
-		Corpse corpse = corpse_of(scan->scan.slot);
+		Corpse corpse = corpse_of(scan->slot);
 
 		if (!delete_row_unless_changed(scan->table, &corpse.tid, scan->snapshot))
 			continue;
@@ -279,9 +290,9 @@ redriven_headers(Datum headers, bool no_headers, const Corpse *corpses, int coun
 
 /* Push the message that count letters are of. Their rows are deleted, but the snapshot of the scan still sees them. */
 void
-push_again(DeadScan *scan, const QueueRow *queue, Name name, const Corpse *corpses, int count)
+push_again(DeadScan *scan, const QueueRow *queue, const Corpse *corpses, int count)
 {
-	TupleTableSlot *slot = scan->scan.slot;
+	TupleTableSlot *slot = scan->slot;
 	ItemPointerData tid = corpses[0].tid;
 	Jsonb *headers;
 	Datum content;
@@ -299,17 +310,17 @@ push_again(DeadScan *scan, const QueueRow *queue, Name name, const Corpse *corps
 		const WorkMessage message = {push_mint_id(push_ms()), corpses[0].priority, 0, raw, content, headers};
 
 		push_check_size(VARSIZE_ANY_EXHDR(DatumGetPointer(content)), headers);
-		work_calls->put(&queue->tenant, name, &message);
+		work_calls->put(&queue->tenant, scan->choice->queue, &message);
 	}
 	else
-		push_message(push_target(name, {corpses[0].partition, (int) strlen(corpses[0].partition)}), push_ms(), raw,
-					 headers, VARDATA_ANY(DatumGetPointer(content)), VARSIZE_ANY_EXHDR(DatumGetPointer(content)),
-					 nullptr);
+		push_message(push_target(scan->choice->queue, {corpses[0].partition, (int) strlen(corpses[0].partition)}),
+					 push_ms(), raw, headers, VARDATA_ANY(DatumGetPointer(content)),
+					 VARSIZE_ANY_EXHDR(DatumGetPointer(content)), nullptr);
 	ExecClearTuple(slot);
 }
 
 void
-push_all(DeadScan *scan, const QueueRow *queue, Name name, Corpse *corpses, int count)
+push_all(DeadScan *scan, const QueueRow *queue, Corpse *corpses, int count)
 {
 	MemoryContext per_message = AllocSetContextCreate(CurrentMemoryContext, "queen redrive", ALLOCSET_DEFAULT_SIZES);
 	int next;
@@ -323,7 +334,7 @@ push_all(DeadScan *scan, const QueueRow *queue, Name name, Corpse *corpses, int 
 		CHECK_FOR_INTERRUPTS();
 		for (next = i + 1; next < count && is_same_message(&corpses[i], &corpses[next]); next++)
 			;
-		push_again(scan, queue, name, &corpses[i], next - i);
+		push_again(scan, queue, &corpses[i], next - i);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(per_message);
 	}
@@ -341,14 +352,15 @@ Datum
 queen_list_dead(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Name queue = name_argument(fcinfo, 0, "queue");
 	DeadChoice choice = choice_arguments(fcinfo, 1, -1);
 	int64 left = count_argument(fcinfo, 3, "max_rows", 1, most_rows);
+	QueueRow queue;
 	DeadScan scan;
 
 	if (!PG_ARGISNULL(2))
 		choice.after = PG_GETARG_INT64(2);
-	choose_queue(&choice, queue);
+	(void) dead_queue_find(choice.tenant, choice.queue, &queue);
+	choice.queue_id = queue.queue_id;
 	InitMaterializedSRF(fcinfo, 0);
 	dead_scan_open(&scan, &choice, AccessShareLock);
 	for (; left > 0 && dead_scan_next(&scan); left--)
@@ -357,7 +369,7 @@ queen_list_dead(PG_FUNCTION_ARGS)
 		bool nulls[lengthof(shown)];
 
 		for (int i = 0; i < (int) lengthof(shown); i++)
-			values[i] = slot_getattr(scan.scan.slot, shown[i] + 1, &nulls[i]);
+			values[i] = slot_getattr(scan.slot, shown[i] + 1, &nulls[i]);
 		if (!nulls[priority_shown])
 			values[priority_shown] =
 				CStringGetTextDatum(work_calls->priority_text(DatumGetInt16(values[priority_shown])));
@@ -372,24 +384,24 @@ Datum
 queen_purge_dead(PG_FUNCTION_ARGS)
 {
 	TimestampTz before = DT_NOEND;
-	Name queue;
 	DeadChoice choice;
+	QueueRow queue;
 	DeadScan scan;
 	int64 count = 0;
 
 	guard_write("queen.purge_dead()");
-	queue = name_argument(fcinfo, 0, "queue");
 	choice = choice_arguments(fcinfo, 1, 2);
 	if (!PG_ARGISNULL(3))
 		before = PG_GETARG_TIMESTAMPTZ(3);
-	choose_queue(&choice, queue);
+	(void) dead_queue_find(choice.tenant, choice.queue, &queue);
+	choice.queue_id = queue.queue_id;
 	dead_scan_open(&scan, &choice, RowExclusiveLock);
 	PushActiveSnapshot(scan.snapshot);
 	while (dead_scan_next(&scan))
 	{
-		ItemPointerData tid = scan.scan.slot->tts_tid;
+		ItemPointerData tid = scan.slot->tts_tid;
 
-		if (DatumGetTimestampTz(column(scan.scan.slot, dead_col_dead_at)) < before &&
+		if (DatumGetTimestampTz(column(scan.slot, dead_col_dead_at)) < before &&
 			delete_row_unless_changed(scan.table, &tid, scan.snapshot))
 			count++;
 	}
@@ -403,28 +415,22 @@ queen_purge_dead(PG_FUNCTION_ARGS)
 Datum
 queen_redrive(PG_FUNCTION_ARGS)
 {
-	Name name;
 	DeadChoice choice;
-	DeadScan scan;
-	QueueTable queues;
 	QueueRow queue;
+	DeadScan scan;
 	Corpse *corpses;
 	int64 most;
 	int count;
 
 	guard_write("queen.redrive()");
-	name = name_argument(fcinfo, 0, "queue");
 	choice = choice_arguments(fcinfo, 1, 2);
 	most = count_argument(fcinfo, 3, "max_rows", 1, most_rows);
 	/* what goes back to the queue must not make it anew because somebody drops it meanwhile */
-	queue_table_open(&queues, RowExclusiveLock);
-	if (!queue_hold(&queues, setting_tenant(), name, &queue))
-		raise_unknown_queue(name);
-	queue_table_close(&queues);
-	choice.queue_id = queue.queue_id;
+	if (!hold_queue(&choice, &queue))
+		return Int64GetDatum(0);
 	dead_scan_open(&scan, &choice, RowExclusiveLock);
 	corpses = take_corpses(&scan, most, &count);
-	push_all(&scan, &queue, name, corpses, count);
+	push_all(&scan, &queue, corpses, count);
 	dead_scan_close(&scan);
 	CommandCounterIncrement();
 	push_write_through();

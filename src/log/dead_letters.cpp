@@ -76,42 +76,6 @@ dead_letter_bury(const DeadLetter *letter, const LogReader *reader)
 	segment_frames_close(&frames);
 }
 
-void
-dead_scan_open(DeadScan *scan, const DeadChoice *choice, LOCKMODE mode)
-{
-	scan->choice = choice;
-	scan->table = open_table(Table::dead_letters, mode);
-	scan->index = open_index(scan->table, {dead_col_queue_id + 1, dead_col_dead_id + 1}, mode, false);
-	scan->snapshot = register_latest_snapshot();
-	scan->at = 0;
-	index_scan_open(&scan->scan, scan->table, scan->index, scan->snapshot);
-	index_scan_key_int8(&scan->scan, 1, BTEqualStrategyNumber, choice->queue_id);
-	if (choice->has_ids)
-		return;
-	index_scan_key_int8(&scan->scan, 2, BTGreaterStrategyNumber, choice->after);
-	index_scan_start(&scan->scan);
-}
-
-/* The next row, of whatever group. */
-static bool
-next_letter(DeadScan *scan)
-{
-	const DeadChoice *choice = scan->choice;
-	bool found = false;
-
-	if (!choice->has_ids)
-		return index_scan_next(&scan->scan, ForwardScanDirection);
-	while (!found && scan->at < choice->id_count)
-	{
-		index_scan_reset_keys(&scan->scan);
-		index_scan_key_int8(&scan->scan, 1, BTEqualStrategyNumber, choice->queue_id);
-		index_scan_key_int8(&scan->scan, 2, BTEqualStrategyNumber, choice->ids[scan->at++]);
-		index_scan_start(&scan->scan);
-		found = index_scan_next(&scan->scan, ForwardScanDirection);
-	}
-	return found;
-}
-
 static bool
 text_is(TupleTableSlot *slot, DeadColumn column, Name name)
 {
@@ -123,31 +87,113 @@ text_is(TupleTableSlot *slot, DeadColumn column, Name name)
 		   memcmp(VARDATA_ANY(found), name.data, (Size) name.size) == 0;
 }
 
+bool
+dead_is_of(TupleTableSlot *slot, int64 queue_id, const pg_uuid_t *tenant, Name queue)
+{
+	bool isnull;
+	const int64 found = DatumGetInt64(slot_getattr(slot, dead_col_queue_id + 1, &isnull));
+
+	if (found != dead_of_no_queue)
+		return found == queue_id;
+	return text_is(slot, dead_col_queue, queue) &&
+		   memcmp(DatumGetUUIDP(slot_getattr(slot, dead_col_tenant + 1, &isnull)), tenant, UUID_LEN) == 0;
+}
+
 static bool
 is_chosen(const DeadChoice *choice, TupleTableSlot *slot)
 {
+	return dead_is_of(slot, choice->queue_id, choice->tenant, choice->queue) &&
+		   (!choice->has_group || text_is(slot, dead_col_consumer_group, choice->group));
+}
+
+/* Go on to the next letter that is chosen. */
+static void
+stream_next(DeadScan *scan, DeadStream *stream)
+{
 	bool isnull;
 
-	if (choice->queue_id == dead_of_no_queue &&
-		(!text_is(slot, dead_col_queue, choice->queue) ||
-		 memcmp(DatumGetUUIDP(slot_getattr(slot, dead_col_tenant + 1, &isnull)), choice->tenant, UUID_LEN) != 0))
-		return false;
-	return !choice->has_group || text_is(slot, dead_col_consumer_group, choice->group);
+	do
+		stream->there = index_scan_next(&stream->scan, ForwardScanDirection);
+	while (stream->there && !is_chosen(scan->choice, stream->scan.slot));
+	if (stream->there)
+		stream->dead_id = DatumGetInt64(slot_getattr(stream->scan.slot, dead_col_dead_id + 1, &isnull));
+}
+
+/* Begin with letters behind a dead_id, or with that one alone. */
+static void
+stream_start(DeadScan *scan, DeadStream *stream, StrategyNumber how, int64 dead_id)
+{
+	index_scan_reset_keys(&stream->scan);
+	index_scan_key_int8(&stream->scan, 1, BTEqualStrategyNumber, stream->queue_id);
+	index_scan_key_int8(&stream->scan, 2, how, dead_id);
+	index_scan_start(&stream->scan);
+	stream_next(scan, stream);
+}
+
+void
+dead_scan_open(DeadScan *scan, const DeadChoice *choice, LOCKMODE mode)
+{
+	*scan = {};
+	scan->choice = choice;
+	scan->table = open_table(Table::dead_letters, mode);
+	scan->index = open_index(scan->table, {dead_col_queue_id + 1, dead_col_dead_id + 1}, mode, false);
+	scan->snapshot = register_latest_snapshot();
+	if (choice->queue_id != dead_of_no_queue)
+		scan->streams[scan->stream_count++].queue_id = choice->queue_id;
+	scan->streams[scan->stream_count++].queue_id = dead_of_no_queue;
+	for (int i = 0; i < scan->stream_count; i++)
+		index_scan_open(&scan->streams[i].scan, scan->table, scan->index, scan->snapshot);
+}
+
+static bool
+next_of_ids(DeadScan *scan)
+{
+	const DeadChoice *choice = scan->choice;
+
+	for (; scan->at < choice->id_count; scan->at++)
+		for (int i = 0; i < scan->stream_count; i++)
+		{
+			DeadStream *stream = &scan->streams[i];
+
+			stream_start(scan, stream, BTEqualStrategyNumber, choice->ids[scan->at]);
+			if (!stream->there)
+				continue;
+			scan->slot = stream->scan.slot;
+			scan->at++;
+			return true;
+		}
+	return false;
 }
 
 bool
 dead_scan_next(DeadScan *scan)
 {
-	while (next_letter(scan))
-		if (is_chosen(scan->choice, scan->scan.slot))
-			return true;
-	return false;
+	DeadStream *next = nullptr;
+
+	if (scan->choice->has_ids)
+		return next_of_ids(scan);
+	for (int i = 0; i < scan->stream_count; i++)
+	{
+		DeadStream *stream = &scan->streams[i];
+
+		if (!scan->begun)
+			stream_start(scan, stream, BTGreaterStrategyNumber, scan->choice->after);
+		else if (scan->slot == stream->scan.slot)
+			stream_next(scan, stream);
+		if (stream->there && (next == nullptr || stream->dead_id < next->dead_id))
+			next = stream;
+	}
+	scan->begun = true;
+	if (next != nullptr)
+		scan->slot = next->scan.slot;
+	return next != nullptr;
 }
 
 void
 dead_scan_close(DeadScan *scan)
 {
-	index_scan_close(&scan->scan);
+	for (int i = 0; i < scan->stream_count; i++)
+		index_scan_close(&scan->streams[i].scan);
 	UnregisterSnapshot(scan->snapshot);
 	index_close(scan->index, NoLock);
 	table_close(scan->table, NoLock);
@@ -165,37 +211,6 @@ choice_of_no_queue(const pg_uuid_t *tenant, Name queue)
 	return choice;
 }
 
-void
-dead_letters_adopt(const pg_uuid_t *tenant, Name queue, int64 queue_id)
-{
-	const DeadChoice choice = choice_of_no_queue(tenant, queue);
-	TableWriter writer;
-	DeadScan scan;
-
-	dead_scan_open(&scan, &choice, RowExclusiveLock);
-	PushActiveSnapshot(scan.snapshot);
-	while (dead_scan_next(&scan))
-	{
-		TupleTableSlot *slot = scan.scan.slot;
-		ItemPointerData tid = slot->tts_tid;
-		Datum values[dead_cols];
-		bool nulls[dead_cols];
-
-		/* who purges it has it */
-		if (lock_row(scan.table, &tid, scan.snapshot, false) != TM_Ok)
-			continue;
-		slot_getallattrs(slot);
-		memcpy(values, slot->tts_values, sizeof(values));
-		memcpy(nulls, slot->tts_isnull, sizeof(nulls));
-		values[dead_col_queue_id] = Int64GetDatum(queue_id);
-		table_writer_open(&writer, scan.table, dead_cols, false);
-		table_writer_update(&writer, &tid, values, nulls);
-		table_writer_close(&writer);
-	}
-	PopActiveSnapshot();
-	dead_scan_close(&scan);
-}
-
 int64
 dead_letters_delete_of_no_queue(const pg_uuid_t *tenant, Name queue)
 {
@@ -207,9 +222,8 @@ dead_letters_delete_of_no_queue(const pg_uuid_t *tenant, Name queue)
 	PushActiveSnapshot(scan.snapshot);
 	while (dead_scan_next(&scan))
 	{
-		ItemPointerData tid = scan.scan.slot->tts_tid;
+		ItemPointerData tid = scan.slot->tts_tid;
 
-		/* one that was changed is a queue's by now, which was born meanwhile */
 		if (delete_row_unless_changed(scan.table, &tid, scan.snapshot))
 			count++;
 	}
@@ -223,13 +237,45 @@ bool
 dead_letters_wait_for(const pg_uuid_t *tenant, Name queue)
 {
 	const DeadChoice choice = choice_of_no_queue(tenant, queue);
+
+	return dead_letters_any(&choice, nullptr);
+}
+
+bool
+dead_letters_any(const DeadChoice *choice, QueueKind *kind)
+{
+	QueueKind wanted = QueueKind::log;
+	bool found = false;
 	DeadScan scan;
+
+	dead_scan_open(&scan, choice, AccessShareLock);
+	while ((!found || (kind != nullptr && wanted == QueueKind::log)) && dead_scan_next(&scan))
+	{
+		found = true;
+		if (!slot_attisnull(scan.slot, dead_col_priority + 1))
+			wanted = QueueKind::work;
+	}
+	dead_scan_close(&scan);
+	if (kind != nullptr)
+		*kind = wanted;
+	return found;
+}
+
+bool
+dead_queue_find(const pg_uuid_t *tenant, Name name, QueueRow *row)
+{
+	QueueTable queues;
 	bool found;
 
-	dead_scan_open(&scan, &choice, AccessShareLock);
-	found = dead_scan_next(&scan);
-	dead_scan_close(&scan);
-	return found;
+	queue_table_open(&queues, AccessShareLock);
+	found = queue_find(&queues, tenant, name, row);
+	queue_table_close(&queues);
+	if (found)
+		return true;
+	if (!dead_letters_wait_for(tenant, name))
+		raise_unknown_queue(name);
+	row->queue_id = dead_of_no_queue;
+	return false;
 }
 
 bool
@@ -288,6 +334,62 @@ dead_letters_expire_step(int64 queue_id, TimestampTz before)
 	UnregisterSnapshot(snapshot);
 	index_close(index, NoLock);
 	table_close(table, NoLock);
+	CommandCounterIncrement();
+	return count == most;
+}
+
+/* Died it so long ago that the queue with its name, or one with no options, would not have it any more? */
+static bool
+is_expired(QueueTable *queues, TupleTableSlot *slot, TimestampTz now)
+{
+	bool isnull;
+	const text *name = DatumGetTextPP(slot_getattr(slot, dead_col_queue + 1, &isnull));
+	const pg_uuid_t *tenant = DatumGetUUIDP(slot_getattr(slot, dead_col_tenant + 1, &isnull));
+	const TimestampTz dead_at = DatumGetTimestampTz(slot_getattr(slot, dead_col_dead_at + 1, &isnull));
+	QueueRow queue;
+
+	if (!queue_find(queues, tenant, {VARDATA_ANY(name), (int) VARSIZE_ANY_EXHDR(name)}, &queue))
+		queue.options = {};
+	return queue.options.dead_retention != option_off && dead_at < now - queue.options.dead_retention;
+}
+
+bool
+dead_letters_expire_of_no_queue(int64 *after, TimestampTz now)
+{
+	constexpr int most = 1000;
+	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen dead letter", ALLOCSET_DEFAULT_SIZES);
+	Relation table = open_table(Table::dead_letters, RowExclusiveLock);
+	Relation index = open_index(table, {dead_col_queue_id + 1, dead_col_dead_id + 1}, RowExclusiveLock, false);
+	Snapshot snapshot = register_latest_snapshot();
+	QueueTable queues;
+	IndexScan scan;
+	int count = 0;
+
+	queue_table_open(&queues, AccessShareLock);
+	index_scan_open(&scan, table, index, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, dead_of_no_queue);
+	index_scan_key_int8(&scan, 2, BTGreaterStrategyNumber, *after);
+	index_scan_start(&scan);
+	PushActiveSnapshot(snapshot);
+	for (; count < most && index_scan_next(&scan, ForwardScanDirection); count++)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(per_row);
+		ItemPointerData tid = scan.slot->tts_tid;
+		bool isnull;
+
+		*after = DatumGetInt64(slot_getattr(scan.slot, dead_col_dead_id + 1, &isnull));
+		if (is_expired(&queues, scan.slot, now))
+			(void) delete_row_unless_locked(table, &tid, snapshot);
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(per_row);
+	}
+	PopActiveSnapshot();
+	index_scan_close(&scan);
+	queue_table_close(&queues);
+	UnregisterSnapshot(snapshot);
+	index_close(index, NoLock);
+	table_close(table, NoLock);
+	MemoryContextDelete(per_row);
 	CommandCounterIncrement();
 	return count == most;
 }

@@ -43,6 +43,7 @@ enum FindColumn : int
 struct Search
 {
 	ReturnSetInfo *rsinfo;
+	Name name; /* the queue's */
 	QueueRow queue;
 	core::Uuid id;
 	bool one_partition;
@@ -161,7 +162,7 @@ is_wanted(const Search *search, TupleTableSlot *slot)
 	const text *name;
 
 	slot_getallattrs(slot);
-	if (DatumGetInt64(slot->tts_values[dead_col_queue_id]) != search->queue.queue_id)
+	if (!dead_is_of(slot, search->queue.queue_id, setting_tenant(), search->name))
 		return false;
 	if (!search->one_partition)
 		return true;
@@ -208,7 +209,7 @@ find_in_dead_letters(const Search *search)
 
 /* Is it a timer's, which waits in the queue's name? */
 bool
-find_in_timers(const Search *search, Name queue)
+find_in_timers(const Search *search)
 {
 	Datum values[find_cols] = {};
 	bool nulls[find_cols];
@@ -217,7 +218,7 @@ find_in_timers(const Search *search, Name queue)
 	bool found;
 
 	timer_table_open(&timers, AccessShareLock);
-	found = timer_find_message(&timers, setting_tenant(), queue, search->id, &row);
+	found = timer_find_message(&timers, setting_tenant(), search->name, search->id, &row);
 	timer_table_close(&timers);
 	if (found && search->one_partition)
 	{
@@ -280,8 +281,9 @@ Datum
 queen_find(PG_FUNCTION_ARGS)
 {
 	Search search = {};
-	Name queue = name_argument(fcinfo, 0, "queue");
+	bool has_queue;
 
+	search.name = name_argument(fcinfo, 0, "queue");
 	search.id = message_id_argument(fcinfo, 1);
 	search.one_partition = !PG_ARGISNULL(2);
 	if (search.one_partition)
@@ -289,13 +291,13 @@ queen_find(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	search.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	/* before the log: what is fired in between is then there */
-	if (find_in_timers(&search, queue))
+	if (find_in_timers(&search))
 		return (Datum) 0;
-	queue_get(setting_tenant(), queue, &search.queue);
+	has_queue = dead_queue_find(setting_tenant(), search.name, &search.queue);
 	search.snapshot = register_latest_snapshot();
-	if (search.queue.kind == QueueKind::log)
+	if (has_queue && search.queue.kind == QueueKind::log)
 		find_in_log(&search);
-	else
+	else if (has_queue)
 		find_in_messages(&search);
 	find_in_dead_letters(&search);
 	UnregisterSnapshot(search.snapshot);

@@ -93,16 +93,17 @@ dead_letters_step(MaintainPass *pass)
 	QueueRow queue;
 	bool known;
 
+	if (pass->id == dead_of_no_queue)
+	{
+		if (dead_letters_expire_of_no_queue(&pass->partition_id, pass->began))
+			return true;
+		pass->id++;
+	}
 	if (!dead_letters_next_queue(pass->id, &pass->id))
 		return false;
 	queue_table_open(&queues, AccessShareLock);
 	known = queue_find_by_id(&queues, pass->id, &queue);
 	queue_table_close(&queues);
-	if (pass->id == dead_of_no_queue)
-	{
-		queue.options = {};
-		known = true;
-	}
 	if (!known || queue.options.dead_retention == option_off ||
 		!dead_letters_expire_step(pass->id, pass->began - queue.options.dead_retention))
 		pass->id++;

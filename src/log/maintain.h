@@ -33,9 +33,9 @@ struct MaintainPass
 {
 	uint32 phases;
 	MaintainPhase phase;
-	TimestampTz began; /* ages count from there, so that a pass ends under load */
-	int64 id;		   /* the next filing or queue to look at … */
-	int64 partition_id;
+	TimestampTz began;	/* ages count from there, so that a pass ends under load */
+	int64 id;			/* the next filing or queue to look at … */
+	int64 partition_id; /* of the queue; among letters of no queue the last dead_id */
 	BlockNumber block;
 };
 

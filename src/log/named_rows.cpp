@@ -45,16 +45,11 @@ is_firing(TransactionId xid)
 bool
 is_held_by_fire(TupleTableSlot *slot)
 {
-	bool should_free;
-	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
-	const TransactionId xid = HeapTupleHeaderGetRawXmax(tuple->t_data);
-	const uint16 infomask = tuple->t_data->t_infomask;
+	const auto [xid, infomask] = row_holder(slot);
 	MultiXactMember *members;
 	bool firing = false;
 	int count;
 
-	if (should_free)
-		heap_freetuple(tuple);
 	if ((infomask & HEAP_XMAX_IS_MULTI) == 0)
 		return is_firing(xid);
 	/* savepoints of one transaction: what one of them has locked another one has changed */

@@ -1,7 +1,7 @@
 /*
  * push.cpp: queen.push, push_batch, push_bytes.
  *
- * Raises. Takes no lock: everything is buffered until PRE_COMMIT. Runs in backends.
+ * Raises. Takes no lock: everything is buffered until PRE_COMMIT; but for a message that becomes a timer. Runs in backends.
  */
 #include "core/key_hash.h"
 #include "log/dedup.h"
@@ -40,13 +40,15 @@ is_for_later(FunctionCallInfo fcinfo, int key_arg, int delay_arg, int deliver_at
 	return true;
 }
 
-/* A message that becomes a timer. */
+/* A message that becomes a timer: function schedules. */
 core::Uuid
-add_later(FunctionCallInfo fcinfo, bool raw, Datum content, Size size, Jsonb *headers)
+add_later(FunctionCallInfo fcinfo, const char *function, bool raw, Datum content, Size size, Jsonb *headers)
 {
-	const Name queue = name_argument(fcinfo, 0, "queue");
 	TimerMessage message = {};
+	Name queue;
 
+	guard_write(function);
+	queue = name_argument(fcinfo, 0, "queue");
 	message.partition = name_argument(fcinfo, 2, "partition");
 	(void) push_check_kind(queue);
 	message.deliver_at = deliver_at_argument(fcinfo, 6, 5);
@@ -131,7 +133,8 @@ queen_push(PG_FUNCTION_ARGS)
 	headers = push_headers_argument(fcinfo, 3);
 	message = PG_GETARG_JSONB_P(1);
 	if (is_for_later(fcinfo, 4, 5, 6))
-		return uuid_to_datum(add_later(fcinfo, false, JsonbPGetDatum(message), VARSIZE_ANY_EXHDR(message), headers));
+		return uuid_to_datum(
+			add_later(fcinfo, "queen.push()", false, JsonbPGetDatum(message), VARSIZE_ANY_EXHDR(message), headers));
 	target = target_argument(fcinfo);
 	id = add_single(fcinfo, 4, target, false, headers, VARDATA_ANY(message), VARSIZE_ANY_EXHDR(message));
 	push_write_through();
@@ -153,7 +156,8 @@ queen_push_bytes(PG_FUNCTION_ARGS)
 	headers = push_headers_argument(fcinfo, 3);
 	payload = PG_GETARG_BYTEA_PP(1);
 	if (is_for_later(fcinfo, 4, 5, 6))
-		return uuid_to_datum(add_later(fcinfo, true, PointerGetDatum(payload), VARSIZE_ANY_EXHDR(payload), headers));
+		return uuid_to_datum(add_later(fcinfo, "queen.push_bytes()", true, PointerGetDatum(payload),
+									   VARSIZE_ANY_EXHDR(payload), headers));
 	target = target_argument(fcinfo);
 	id = add_single(fcinfo, 4, target, true, headers, VARDATA_ANY(payload), VARSIZE_ANY_EXHDR(payload));
 	push_write_through();

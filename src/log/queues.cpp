@@ -7,7 +7,6 @@
 
 #include "hotlist/journal.h"
 #include "log/births.h"
-#include "log/dead_letters.h"
 
 namespace queen
 {
@@ -230,7 +229,6 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueKind k
 	TableWriter writer;
 	Datum values[queue_cols] = {};
 	bool nulls[queue_cols];
-	bool born;
 
 	memset(nulls, true, sizeof(nulls));
 	values[queue_col_id] = values[queue_col_log_id] = Int64GetDatum(next_id(Sequence::queue_ids));
@@ -244,11 +242,9 @@ insert_queue(QueueTable *queues, const pg_uuid_t *tenant, Name name, QueueKind k
 	nulls[queue_col_paused] = false;
 	table_writer_open(&writer, queues->table, queue_cols, true);
 	/* false, somebody was quicker: the caller looks again */
-	born = table_writer_insert_unless_exists(&writer, values, nulls);
+	(void) table_writer_insert_unless_exists(&writer, values, nulls);
 	table_writer_close(&writer);
 	CommandCounterIncrement();
-	if (born)
-		dead_letters_adopt(tenant, name, DatumGetInt64(values[queue_col_id]));
 	journal_tell_event(gate_key_of_name(own_tables(), tenant, name.data, name.size));
 }
 

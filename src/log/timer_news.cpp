@@ -31,7 +31,18 @@ constexpr int places = 64;
 constinit Place *board = nullptr;
 constinit int own_place = -1; /* of this database, as it was found last */
 constinit bool attending = false;
-constinit TimestampTz noted = DT_NOEND;
+
+/* What was noted, by sub-transaction, the innermost last. Ids ascend: what has begun behind one that still runs is inside of it. */
+struct Noted
+{
+	SubTransactionId sub;
+	TimestampTz at;
+};
+
+constexpr int most_noted = 64;
+
+constinit Noted noted[most_noted] = {};
+constinit int noted_count = 0;
 
 void
 lay_out(void *memory)
@@ -79,24 +90,57 @@ lower(std::atomic<int64> *time, int64 to)
 }
 
 void
-ended(bool committed)
+tell(TimestampTz at)
 {
-	Place *place;
+	Place *place = place_of_database();
 	int32 process;
 
-	(void) committed;
-	if (noted == DT_NOEND)
+	if (place == nullptr)
 		return;
-	place = place_of_database();
-	if (place != nullptr)
+	lower(&place->told, at);
+	/* told before it is asked how long it sleeps; there it is the other way round */
+	if (at < place->sleeps_to.load(std::memory_order_seq_cst) &&
+		(process = place->process.load(std::memory_order_acquire)) >= 0)
+		SetLatch(&ProcGlobal->allProcs[process].procLatch);
+}
+
+void
+ended(bool committed)
+{
+	TimestampTz first = DT_NOEND;
+
+	(void) committed;
+	for (int i = 0; i < noted_count; i++)
+		first = Min(first, noted[i].at);
+	if (noted_count > 0)
+		tell(first);
+	noted_count = 0;
+}
+
+void
+sub_committed(SubTransactionId self, SubTransactionId parent)
+{
+	const int last = noted_count - 1;
+
+	if (last < 0 || noted[last].sub != self)
+		return;
+	noted[last].sub = parent;
+	if (last > 0 && noted[last - 1].sub == parent)
 	{
-		lower(&place->told, noted);
-		/* told before it is asked how long it sleeps; there it is the other way round */
-		if (noted < place->sleeps_to.load(std::memory_order_seq_cst) &&
-			(process = place->process.load(std::memory_order_acquire)) >= 0)
-			SetLatch(&ProcGlobal->allProcs[process].procLatch);
+		noted[last - 1].at = Min(noted[last - 1].at, noted[last].at);
+		noted_count--;
 	}
-	noted = DT_NOEND;
+}
+
+/* What it held is free from here on, whatever the transaction around it still does. */
+void
+sub_aborted(SubTransactionId self)
+{
+	/* of one that has found no place, perhaps */
+	if (noted_count == most_noted)
+		tell(noted[most_noted - 1].at);
+	while (noted_count > 0 && noted[noted_count - 1].sub >= self)
+		tell(noted[--noted_count].at);
 }
 
 void
@@ -112,7 +156,7 @@ leave(int code, Datum arg)
 
 } // namespace
 
-const TransactionParticipant timer_news_participant = {nullptr, nullptr, ended, nullptr, nullptr, nullptr};
+const TransactionParticipant timer_news_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
 
 void
 timer_news_init()
@@ -126,7 +170,13 @@ timer_news_init()
 void
 timer_news_note(TimestampTz at)
 {
-	noted = Min(noted, at);
+	const SubTransactionId self = GetCurrentSubTransactionId();
+
+	/* deeper than that it is told with what is around it, and whenever a savepoint is rolled back */
+	if (noted_count == most_noted || (noted_count > 0 && noted[noted_count - 1].sub == self))
+		noted[noted_count - 1].at = Min(noted[noted_count - 1].at, at);
+	else
+		noted[noted_count++] = {self, at};
 }
 
 bool
@@ -146,6 +196,12 @@ timer_news_attend()
 		board[i].process.store(my_proc_number(), std::memory_order_release);
 		before_shmem_exit(leave, Int32GetDatum(i));
 	}
+	return attending;
+}
+
+bool
+timer_news_attends()
+{
 	return attending;
 }
 

@@ -2,8 +2,8 @@
  * timer_news.h: what a transaction's end tells the process that fires timers: that one is due sooner than it knows.
  *
  * In shared memory, preloaded only. A process that fires takes a place for its database and says until when it means to sleep; whoever has
- * inserted, moved or held a timer tells the earliest time of them when the transaction ends, however it ends: what a rolled back
- * cancel held is due again, and the fire may have passed it by.
+ * inserted, moved or held a timer tells the earliest time of them when the transaction ends, however it ends, or the savepoint is rolled
+ * back: what a cancel that was undone held is due again, and the fire may have passed it by.
  */
 #ifndef QUEEN_LOG_TIMER_NEWS_H
 #define QUEEN_LOG_TIMER_NEWS_H
@@ -29,7 +29,8 @@ void timer_news_note(TimestampTz at);
  * so that it must not.
  */
 bool timer_news_attend();
-bool timer_news_there(); /* was something told that is sooner than it means to wake? */
+bool timer_news_there();   /* was something told that is sooner than it means to wake? */
+bool timer_news_attends(); /* is this process the one that is told? */
 TimestampTz timer_news_heard();
 bool timer_news_sleep(TimestampTz until);
 

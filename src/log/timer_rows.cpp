@@ -112,8 +112,8 @@ timer_lock(TimerTable *timers, const TimerName *name, TimerRow *row, RowWait wai
 {
 	const TimerLock lock = named_row_lock(timers, name, wait, row);
 
-	/* whatever becomes of this transaction, the fire may have passed it by meanwhile */
-	if (lock == TimerLock::locked)
+	/* whatever becomes of this transaction, the fire may have passed it by meanwhile; who does not wait is the fire */
+	if (lock == TimerLock::locked && wait != RowWait::nobody)
 		timer_news_note(visible_at(row));
 	return lock;
 }
@@ -143,6 +143,7 @@ timer_delete(TimerTable *timers, TimerRow *row)
 int64
 timers_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 {
+	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen timer", ALLOCSET_DEFAULT_SIZES);
 	Snapshot snapshot = register_latest_snapshot();
 	TimerTable timers;
 	IndexScan scan;
@@ -152,6 +153,7 @@ timers_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 	named_scan_start(&scan, &timers, snapshot, tenant, queue, first_timer_key);
 	while (index_scan_next(&scan, ForwardScanDirection))
 	{
+		MemoryContext caller = MemoryContextSwitchTo(per_row);
 		const TimerName name = {tenant, queue, named_row_key(scan.slot)};
 		ItemPointerData tid = scan.slot->tts_tid;
 		bool isnull;
@@ -166,10 +168,13 @@ timers_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 			timer_delete(&timers, &row);
 			count++;
 		}
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(per_row);
 	}
 	index_scan_close(&scan);
 	timer_table_close(&timers);
 	UnregisterSnapshot(snapshot);
+	MemoryContextDelete(per_row);
 	CommandCounterIncrement();
 	return count;
 }

@@ -41,7 +41,7 @@ rule_lock(RuleTable *rules, const TimerName *name, RuleRow *row, RowWait wait)
 	const TimerLock lock = named_row_lock(rules, name, wait, row);
 
 	/* as of a timer: the fire passes the occurrence by; it is due then, or later where it could not be pushed */
-	if (lock == TimerLock::locked && !row->nulls[rule_col_next_at])
+	if (lock == TimerLock::locked && wait != RowWait::nobody && !row->nulls[rule_col_next_at])
 		timer_news_note(DatumGetTimestampTz(row->values[rule_col_next_at]));
 	return lock;
 }
@@ -49,6 +49,7 @@ rule_lock(RuleTable *rules, const TimerName *name, RuleRow *row, RowWait wait)
 int64
 rules_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 {
+	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen rule", ALLOCSET_DEFAULT_SIZES);
 	Snapshot snapshot = register_latest_snapshot();
 	TimerTable timers;
 	RuleTable rules;
@@ -60,23 +61,28 @@ rules_delete_of_queue(const pg_uuid_t *tenant, Name queue)
 	named_scan_start(&scan, &rules, snapshot, tenant, queue, {nullptr, 0});
 	while (index_scan_next(&scan, ForwardScanDirection))
 	{
+		MemoryContext caller = MemoryContextSwitchTo(per_row);
 		const TimerName name = {tenant, queue, named_row_key(scan.slot)};
 		const TimerName occurrence = occurrence_name(&name);
 		RuleRow rule;
 		TimerRow timer;
 
 		/* a fire moves both on: whatever version it has left goes */
-		if (rule_lock(&rules, &name, &rule, RowWait::everybody) != TimerLock::locked)
-			continue;
-		if (timer_lock(&timers, &occurrence, &timer, RowWait::everybody) == TimerLock::locked)
-			timer_delete(&timers, &timer);
-		delete_row(rules.table, &rule.tid);
-		count++;
+		if (rule_lock(&rules, &name, &rule, RowWait::everybody) == TimerLock::locked)
+		{
+			if (timer_lock(&timers, &occurrence, &timer, RowWait::everybody) == TimerLock::locked)
+				timer_delete(&timers, &timer);
+			delete_row(rules.table, &rule.tid);
+			count++;
+		}
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(per_row);
 	}
 	index_scan_close(&scan);
 	rule_table_close(&rules);
 	timer_table_close(&timers);
 	UnregisterSnapshot(snapshot);
+	MemoryContextDelete(per_row);
 	return count;
 }
 

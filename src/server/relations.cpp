@@ -135,6 +135,22 @@ raise_missing()
 	pg_unreachable();
 }
 
+[[noreturn]] void
+raise_no_index(Relation table, std::initializer_list<AttrNumber> key, bool unique)
+{
+	StringInfoData columns;
+
+	initStringInfo(&columns);
+	for (AttrNumber column : key)
+		appendStringInfo(&columns, "%s%s", columns.len > 0 ? ", " : "",
+						 NameStr(TupleDescAttr(RelationGetDescr(table), column - 1)->attname));
+	ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+					errmsg("table \"%s\" has no valid %sindex on (%s)", RelationGetRelationName(table),
+						   unique ? "unique " : "", columns.data),
+					errhint("REINDEX the table; where the index is gone, create it as the extension's script does.")));
+	pg_unreachable();
+}
+
 } // namespace
 
 extern "C"
@@ -293,10 +309,7 @@ open_index_of(Relation table, std::initializer_list<AttrNumber> key, LOCKMODE mo
 		}
 		index_close(index, mode);
 	}
-	ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-					errmsg("table \"%s\" has no valid index on its key", RelationGetRelationName(table)),
-					errhint("REINDEX the table.")));
-	pg_unreachable();
+	raise_no_index(table, key, unique);
 }
 
 Relation

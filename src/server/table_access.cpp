@@ -215,28 +215,38 @@ row_inserter(TupleTableSlot *slot)
 	return xmin;
 }
 
-bool
-row_is_replaced(TupleTableSlot *slot)
+RowHolder
+row_holder(TupleTableSlot *slot)
 {
 	bool should_free;
 	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
-	const uint16 infomask = tuple->t_data->t_infomask;
+	/* a copy of its own, which a slot may have been made to take, does not change */
+	const Buffer buffer = TTS_IS_BUFFERTUPLE(slot) ? ((BufferHeapTupleTableSlot *) slot)->buffer : InvalidBuffer;
+	RowHolder holder;
 
+	if (BufferIsValid(buffer))
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	holder = {HeapTupleHeaderGetRawXmax(tuple->t_data), tuple->t_data->t_infomask};
+	if (BufferIsValid(buffer))
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	if (should_free)
 		heap_freetuple(tuple);
+	return holder;
+}
+
+bool
+row_is_replaced(TupleTableSlot *slot)
+{
+	const uint16 infomask = row_holder(slot).infomask;
+
 	return (infomask & HEAP_XMAX_INVALID) == 0 && !HEAP_XMAX_IS_LOCKED_ONLY(infomask);
 }
 
 bool
 row_is_locked(TupleTableSlot *slot)
 {
-	bool should_free;
-	HeapTuple tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
-	const uint16 infomask = tuple->t_data->t_infomask;
-	const TransactionId xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
+	const auto [xmax, infomask] = row_holder(slot);
 
-	if (should_free)
-		heap_freetuple(tuple);
 	if ((infomask & HEAP_XMAX_INVALID) != 0 || !TransactionIdIsValid(xmax))
 		return false;
 	if ((infomask & HEAP_XMAX_IS_MULTI) != 0)

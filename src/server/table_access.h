@@ -105,6 +105,16 @@ bool row_is_known_to_all(Relation table, TupleTableSlot *slot);
 /* Has somebody replaced or deleted the row in the slot, be it in vain? Of a running transaction's row: that transaction. */
 bool row_is_replaced(TupleTableSlot *slot);
 
+/* Who is or was at a row last, a transaction or several of them, and how. */
+struct RowHolder
+{
+	TransactionId xmax; /* raw */
+	uint16 infomask;
+};
+
+/* As the page says now. The slot has it pinned, not locked: the two are read together under its lock. */
+RowHolder row_holder(TupleTableSlot *slot);
+
 /* Is another transaction, which has not ended, at the row in the slot: has it locked, replaced or deleted it? */
 bool row_is_locked(TupleTableSlot *slot);
 

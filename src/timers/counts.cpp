@@ -27,7 +27,6 @@ struct Memory
 	int tranche;
 	uint64 clock;
 	uint64 evicted;
-	TimestampTz since;
 	core::TimerCounts places[place_count];
 };
 
@@ -37,6 +36,7 @@ constinit Memory *shared = nullptr;
 struct Note
 {
 	Note *next;
+	SubTransactionId sub; /* that it was noted in, or that of a savepoint inside of it which was released */
 	core::TimerQueue queue;
 	TimerEnd end;
 	int count;
@@ -59,7 +59,6 @@ lay_out(void *memory)
 	memset(memory, 0, sizeof(Memory));
 	m->tranche = LWLockNewTrancheId();
 	LWLockInitialize(&m->lock.lock, m->tranche);
-	m->since = GetCurrentTimestamp();
 }
 
 void
@@ -82,6 +81,8 @@ write(const Note *note, TimestampTz now)
 {
 	core::TimerCounts *counts = core::timer_counts_of(table(), note->queue);
 
+	if (counts->since == 0)
+		counts->since = now;
 	switch (note->end)
 	{
 		case TimerEnd::fired:
@@ -123,6 +124,14 @@ ended(bool committed)
 	LWLockRelease(&shared->lock.lock);
 }
 
+/* Ids ascend: whatever has noted since it began is inside of it. */
+void
+sub_aborted(SubTransactionId self)
+{
+	while (notes != nullptr && notes->sub >= self)
+		notes = notes->next;
+}
+
 Datum
 milliseconds(uint64 microseconds)
 {
@@ -131,7 +140,7 @@ milliseconds(uint64 microseconds)
 
 } // namespace
 
-const TransactionParticipant timer_counts_participant = {nullptr, nullptr, ended, nullptr, nullptr, nullptr};
+const TransactionParticipant timer_counts_participant = {.ended = ended, .sub_aborted = sub_aborted};
 
 void
 timer_counts_init()
@@ -168,6 +177,7 @@ timer_counts_note(const DueTimer *timers, int count, TimerEnd end)
 		note->queue.tenant = uuid_from_datum(UUIDPGetDatum(&timers[first].tenant));
 		note->queue.size = (uint8) timers[first].queue.size;
 		memcpy(note->queue.name, timers[first].queue.data, (Size) timers[first].queue.size);
+		note->sub = GetCurrentSubTransactionId();
 		note->end = end;
 		note->count = last - first;
 		for (int i = first; i < last; i++)
@@ -186,7 +196,6 @@ queen_stat_timers(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
 	core::TimerCounts *copy;
-	TimestampTz since;
 	int64 evicted;
 	Oid tables;
 
@@ -197,7 +206,6 @@ queen_stat_timers(PG_FUNCTION_ARGS)
 	copy = (core::TimerCounts *) palloc(sizeof(shared->places));
 	LWLockAcquire(&shared->lock.lock, LW_SHARED);
 	memcpy(copy, shared->places, sizeof(shared->places));
-	since = shared->since;
 	evicted = (int64) shared->evicted;
 	LWLockRelease(&shared->lock.lock);
 	for (int i = 0; i < place_count; i++)
@@ -219,7 +227,7 @@ queen_stat_timers(PG_FUNCTION_ARGS)
 		values[6] = milliseconds(Min(core::time_histogram_quantile(counts->lateness, 0.5), counts->longest));
 		values[7] = milliseconds(Min(core::time_histogram_quantile(counts->lateness, 0.99), counts->longest));
 		values[8] = milliseconds(counts->longest);
-		values[9] = TimestampTzGetDatum(since);
+		values[9] = TimestampTzGetDatum(counts->since);
 		values[10] = Int64GetDatum(evicted);
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 	}
@@ -236,7 +244,6 @@ queen_reset_timer_stats(PG_FUNCTION_ARGS)
 		PG_RETURN_VOID();
 	LWLockAcquire(&shared->lock.lock, LW_EXCLUSIVE);
 	core::timer_counts_forget(table(), MyDatabaseId);
-	shared->since = GetCurrentTimestamp();
 	LWLockRelease(&shared->lock.lock);
 	PG_RETURN_VOID();
 }

@@ -5,6 +5,9 @@
  */
 #include "timers/due.h"
 
+#include "hotlist/pool.h"
+#include "timers/holds.h"
+
 namespace queen
 {
 
@@ -12,16 +15,12 @@ namespace
 {
 
 /* A scan from the bottom comes that often, but takes no more than one part in walk_share of the time. */
-constexpr int64 bottom_interval = 5 * USECS_PER_SEC;
-constexpr int64 bottom_share = 50;
+constexpr core::Micros bottom_interval = 5'000'000;
+constexpr core::Micros bottom_share = 50;
 /* Queues whose marks are remembered. */
 constexpr long most_marks = 4 * most_due_rows;
-
-struct QueueKey
-{
-	pg_uuid_t tenant;
-	char name[max_name_bytes + 1]; /* zero behind the name */
-};
+/* Queues that a batch by turns looks at: what has nothing due costs some descents. */
+constexpr int most_looks = 1000;
 
 struct QueueMark
 {
@@ -33,9 +32,12 @@ struct QueueMark
 struct Known
 {
 	Oid table;
-	TimerMark low;		   /* nothing pending at or below, but for what was told */
-	TimestampTz bottom_at; /* when the next scan is to begin at the bottom */
-	bool backlog;		   /* more was due than a batch takes: queues take turns until a batch is not filled */
+	TimerMark low;			/* nothing pending at or below, but for what was told */
+	core::Micros bottom_at; /* when the next scan is to begin at the bottom, by a clock that nobody sets */
+	bool backlog;			/* more was due than a batch takes: queues take turns until there is no more than that */
+	bool was_full;			/* … and the last batch was filled by turns */
+	TimestampTz next;		/* … and the first time that was met by turns and had not come */
+	int wraps;				/* how often turns have begun anew since one of the queues had something due */
 	HTAB *queues;
 	TimestampTz furthest; /* no mark of a queue is later */
 	QueueKey turn;		  /* the queue behind which the next batch by turns begins */
@@ -163,27 +165,34 @@ is_full(const Collector *collector)
 	return collector->batch->count == collector->rows || collector->bytes == 0;
 }
 
-void
+/* False when the queue is held, and the timer is passed by. */
+bool
 add(Collector *collector, TupleTableSlot *slot, const TimerMark *mark)
 {
-	DueTimer *timer = &collector->batch->timers[collector->batch->count++];
+	DueTimer *timer = &collector->batch->timers[collector->batch->count];
 	const Size size = size_of(slot);
 	bool isnull;
+	Hold held;
 
-	timer->tid = slot->tts_tid;
 	timer->tenant = *DatumGetUUIDP(slot_getattr(slot, timer_col_tenant + 1, &isnull));
 	timer->queue = copy_name(slot, timer_col_queue);
+	held = hold_of(&timer->tenant, timer->queue, mark->at);
+	if (held == Hold::held)
+		return false;
+	collector->batch->count++;
+	timer->tid = slot->tts_tid;
 	timer->key = copy_name(slot, timer_col_key);
 	timer->partition = copy_name(slot, timer_col_partition);
 	timer->deliver_at = DatumGetTimestampTz(slot_getattr(slot, timer_col_deliver_at + 1, &isnull));
 	timer->mark = *mark;
 	(void) slot_getattr(slot, timer_col_retry_at + 1, &isnull);
-	timer->put_off = !isnull;
+	timer->rank = held == Hold::trying ? DueRank::trying : isnull ? DueRank::fresh : DueRank::put_off;
 	timer->priority = DatumGetInt16(slot_getattr(slot, timer_col_priority + 1, &isnull));
 	if (isnull)
 		timer->priority = 0;
 	/* one that is larger than the whole bound goes all the same, alone */
 	collector->bytes -= Min(size, collector->bytes);
+	return true;
 }
 
 int
@@ -195,14 +204,12 @@ compare_names(Name left, Name right)
 }
 
 int
-compare_due(const void *a, const void *b)
+compare_destinations(const void *a, const void *b)
 {
 	const DueTimer *left = (const DueTimer *) a;
 	const DueTimer *right = (const DueTimer *) b;
-	int order = (int) left->again - (int) right->again;
+	int order = memcmp(&left->tenant, &right->tenant, UUID_LEN);
 
-	if (order == 0)
-		order = memcmp(&left->tenant, &right->tenant, UUID_LEN);
 	if (order == 0)
 		order = compare_names(left->queue, right->queue);
 	if (order == 0)
@@ -212,7 +219,15 @@ compare_due(const void *a, const void *b)
 	return order;
 }
 
-/* By destination, and those where one has failed before behind the others. */
+int
+compare_due(const void *a, const void *b)
+{
+	const int order = (int) ((const DueTimer *) a)->rank - (int) ((const DueTimer *) b)->rank;
+
+	return order != 0 ? order : compare_destinations(a, b);
+}
+
+/* By destination; a destination of which one was put off comes with that one, behind the others. */
 void
 sort_batch(DueBatch *batch)
 {
@@ -221,30 +236,42 @@ sort_batch(DueBatch *batch)
 	int end;
 
 	for (int i = 0; i < batch->count; i++)
-	{
-		any |= timers[i].put_off;
-		timers[i].again = false;
-	}
-	qsort(timers, (size_t) batch->count, sizeof(DueTimer), compare_due);
+		any |= timers[i].rank == DueRank::put_off;
+	qsort(timers, (size_t) batch->count, sizeof(DueTimer), any ? compare_destinations : compare_due);
 	if (!any)
 		return;
 	for (int i = 0; i < batch->count; i = end)
 	{
-		bool again = false;
+		DueRank rank = DueRank::fresh;
 
 		for (end = i; end < batch->count && same_destination(&timers[i], &timers[end]); end++)
-			again |= timers[end].put_off;
+			rank = Max(rank, timers[end].rank);
 		for (int k = i; k < end; k++)
-			timers[k].again = again;
+			timers[k].rank = rank;
 	}
 	qsort(timers, (size_t) batch->count, sizeof(DueTimer), compare_due);
 }
 
-/* The oldest of all. The mark behind the last one of them. */
+/* Behind all of the instant before. */
+TimerMark
+below(TimestampTz at)
+{
+	TimerMark mark = {at - 1, {}};
+
+	memset(&mark.id, 0xff, UUID_LEN);
+	return mark;
+}
+
+/*
+ * The oldest of all, but for queues that are held. How far nothing is left: behind the last one if that was all, else below the first one that
+ * is there: what was deleted before it is passed by from now on.
+ */
 TimerMark
 collect_oldest(Collector *collector, TimerTable *timers, Snapshot snapshot)
 {
 	TimerMark low = known.low;
+	bool any = false;
+	int passed = 0;
 	MarkedScan marked = {};
 
 	index_scan_open(&marked.scan, timers->table, timers->by_time, snapshot);
@@ -258,12 +285,23 @@ collect_oldest(Collector *collector, TimerTable *timers, Snapshot snapshot)
 			collector->batch->next = mark.at;
 			break;
 		}
-		if (is_full(collector))
+		/* where a queue that is held has thousands due, it is passed by as a whole */
+		if (is_full(collector) || passed == collector->rows)
 		{
 			collector->batch->more = true;
+			low = known.low;
 			break;
 		}
-		add(collector, marked.scan.slot, &mark);
+		if (!any)
+		{
+			const TimerMark before = below(mark.at);
+
+			if (is_below(&known.low, &before))
+				known.low = before;
+			any = true;
+		}
+		if (!add(collector, marked.scan.slot, &mark))
+			passed++;
 		low = mark;
 	}
 	index_scan_close(&marked.scan);
@@ -271,16 +309,6 @@ collect_oldest(Collector *collector, TimerTable *timers, Snapshot snapshot)
 }
 
 /* ---- by turns ---- */
-
-QueueKey
-key_of(const pg_uuid_t *tenant, Name queue)
-{
-	QueueKey key = {};
-
-	key.tenant = *tenant;
-	memcpy(key.name, queue.data, (Size) queue.size);
-	return key;
-}
 
 /*
  * The first queue behind one that has an entry, dead or alive: read from the index alone, since a queue that was drained under a held
@@ -322,7 +350,7 @@ next_queue(IndexScan *scan, const QueueKey *behind, QueueKey *found)
 		any = false;
 		if (VARSIZE_ANY_EXHDR(queue) <= max_name_bytes)
 		{
-			*found = key_of(&tenant, {VARDATA_ANY(queue), (int) VARSIZE_ANY_EXHDR(queue)});
+			*found = queue_key(&tenant, {VARDATA_ANY(queue), (int) VARSIZE_ANY_EXHDR(queue)});
 			return true;
 		}
 		/* SQL has written it: its timers come when nobody else's are due */
@@ -341,8 +369,8 @@ mark_of_queue(const QueueKey *key)
 	return entry;
 }
 
-/* Up to quota of a queue's due timers. */
-void
+/* Up to quota of a queue's due timers; returns how many. */
+int
 collect_of_queue(Collector *collector, TimerTable *timers, Snapshot snapshot, const QueueKey *key, int quota)
 {
 	QueueMark *entry = mark_of_queue(key);
@@ -358,13 +386,19 @@ collect_of_queue(Collector *collector, TimerTable *timers, Snapshot snapshot, co
 		const TimerMark mark = mark_of(marked.scan.slot);
 
 		if (mark.at > collector->now)
+		{
+			known.next = Min(known.next, mark.at);
 			break;
-		add(collector, marked.scan.slot, &mark);
+		}
+		/* a queue that is held is passed by as long as that lasts, its mark stays */
+		if (!add(collector, marked.scan.slot, &mark))
+			break;
 		count++;
 		entry->mark = mark;
 		known.furthest = Max(known.furthest, mark.at);
 	}
 	index_scan_close(&marked.scan);
+	return count;
 }
 
 /* The marks of queues rest on the same news as the one of all. */
@@ -380,51 +414,75 @@ forget_queues()
 	known.furthest = DT_NOBEGIN;
 }
 
-/* Each queue's oldest, from where the last batch ended. True when all queues had their turn, and nothing is left of them. */
+/*
+ * Queues that have something due, from where the last batch ended, and the oldest of each. True when all queues had their turn and none
+ * has more.
+ */
 bool
-collect_by_turns(Collector *collector, TimerTable *timers, Snapshot snapshot)
+collect_first(Collector *collector, TimerTable *timers, Snapshot snapshot, QueueKey *queues, int *count)
 {
-	QueueKey *queues = (QueueKey *) palloc(sizeof(QueueKey) * (Size) collector->rows);
-	int count = 0;
-	bool around = !known.has_turn;
-	bool all = false;
+	QueueKey first = {};
+	bool around = false;
 	IndexScan scan;
 
-	if (hash_get_num_entries(known.queues) + collector->rows > most_marks)
-		forget_queues();
+	*count = 0;
 	index_scan_open(&scan, timers->table, timers->by_queue, snapshot);
 	scan.entries = true;
-	while (count < collector->rows)
+	for (int looks = 0; looks < most_looks && !is_full(collector);)
 	{
 		QueueKey found;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!next_queue(&scan, known.has_turn ? &known.turn : nullptr, &found))
 		{
-			all = around;
-			if (all)
-				break;
-			around = true;
+			/* there is none at all; or the second time, so that all have been looked at, be it in several steps */
+			around = !known.has_turn || ++known.wraps >= 2;
 			known.has_turn = false;
+			if (around)
+				break;
 			continue;
 		}
-		all = count > 0 && memcmp(&found, &queues[0], sizeof(found)) == 0;
-		if (all)
+		around = looks > 0 && memcmp(&found, &first, sizeof(found)) == 0;
+		if (around)
 			break;
-		queues[count++] = found;
+		if (looks++ == 0)
+			first = found;
 		known.turn = found;
 		known.has_turn = true;
+		if (collect_of_queue(collector, timers, snapshot, &found, 1) > 0)
+		{
+			queues[(*count)++] = found;
+			known.wraps = 0;
+		}
 	}
 	index_scan_close(&scan);
+	return around;
+}
+
+/* Each queue's oldest, an equal part of the batch each. True when nothing is left of them. */
+bool
+collect_by_turns(Collector *collector, TimerTable *timers, Snapshot snapshot)
+{
+	QueueKey *queues = (QueueKey *) palloc(sizeof(QueueKey) * (Size) most_looks);
+	int count;
+	bool around;
+
+	if (hash_get_num_entries(known.queues) + most_looks > most_marks)
+		forget_queues();
+	around = collect_first(collector, timers, snapshot, queues, &count);
 	/* what some leave the others take */
-	for (int quota = Max(collector->rows / Max(count, 1), 1), before = -1;
-		 !is_full(collector) && collector->batch->count > before;)
+	while (count > 0 && !is_full(collector))
 	{
-		before = collector->batch->count;
+		const int quota = Max((collector->rows - collector->batch->count) / count, 1);
+		int left = 0;
+
 		for (int i = 0; i < count && !is_full(collector); i++)
-			collect_of_queue(collector, timers, snapshot, &queues[i], quota);
+			if (collect_of_queue(collector, timers, snapshot, &queues[i], quota) == quota)
+				queues[left++] = queues[i];
+		count = left;
 	}
-	return all && !is_full(collector);
+	pfree(queues);
+	return around && !is_full(collector);
 }
 
 void
@@ -434,6 +492,8 @@ begin_anew(Oid table)
 
 	if (known.queues != nullptr)
 		hash_destroy(known.queues);
+	if (known.table != table)
+		holds_forget();
 	known = {};
 	control.keysize = sizeof(QueueKey);
 	control.entrysize = sizeof(QueueMark);
@@ -481,14 +541,13 @@ due_lower(TimestampTz at)
 		forget_queues();
 	if (at > known.low.at)
 		return;
-	/* behind all of the instant before */
-	known.low = {at - 1, {}};
-	memset(&known.low.id, 0xff, UUID_LEN);
+	known.low = below(at);
 }
 
 void
 due_from_bottom()
 {
+	holds_forget();
 	known.bottom_at = 0;
 }
 
@@ -496,43 +555,58 @@ void
 due_collect(TimerTable *timers, Snapshot snapshot, TimestampTz now, int rows, Size bytes, DueBatch *batch)
 {
 	Collector collector = {batch, now, Min(rows, most_due_rows), bytes};
-	const TimestampTz began = GetCurrentTimestamp();
+	const core::Micros began = hotlist_now();
+	core::Micros hold_until;
+	bool turns;
 
 	if (known.table != RelationGetRelid(timers->table) || known.in_doubt)
 		begin_anew(RelationGetRelid(timers->table));
+	hold_until = holds_begin(began, due_lower);
 	known.taking = true;
 	*batch = {};
 	batch->next = DT_NOEND;
 	batch->timers = (DueTimer *) palloc(sizeof(DueTimer) * (Size) collector.rows);
-	/* a clock that went back makes it come late by no more than it went */
-	batch->complete = began >= known.bottom_at || known.bottom_at - began > USECS_PER_DAY;
+	batch->complete = began >= known.bottom_at;
 	if (batch->complete)
 	{
 		known.low = bottom;
 		forget_queues();
 	}
-	if (!known.backlog)
+	turns = known.backlog && known.was_full;
+	if (!turns)
 	{
 		const TimerMark low = collect_oldest(&collector, timers, snapshot);
 
-		if (batch->more)
-			known.backlog = true;
-		else
+		if (!batch->more)
 			known.low = low;
-		batch->full = batch->more;
+		else if (!known.backlog)
+		{
+			known.next = DT_NOEND;
+			known.wraps = 0;
+			turns = true;
+		}
+		else
+			/* turns pass many queues that have nothing: meanwhile the oldest go */
+			turns = batch->count == 0;
+		known.backlog = batch->more;
+		known.was_full = true;
 	}
-	if (known.backlog)
+	if (turns)
 	{
 		batch->count = 0;
-		batch->more = true;
-		batch->complete = false;
 		collector.bytes = bytes;
-		batch->full = !collect_by_turns(&collector, timers, snapshot);
-		known.backlog = batch->full;
+		batch->more = !collect_by_turns(&collector, timers, snapshot);
+		batch->next = known.next;
+		batch->complete = false;
+		known.backlog = batch->more;
+		known.was_full = is_full(&collector);
 	}
+	batch->complete &= !known.backlog;
+	if (hold_until != core::never)
+		batch->next = Min(batch->next, now + (hold_until - began));
 	if (began >= known.bottom_at)
 	{
-		const TimestampTz ended = GetCurrentTimestamp();
+		const core::Micros ended = hotlist_now();
 
 		known.bottom_at = ended + Max(bottom_interval, (ended - began) * bottom_share);
 	}

@@ -21,6 +21,14 @@ struct TimerMark
 	pg_uuid_t id;
 };
 
+/* In which order a batch is fired. */
+enum class DueRank
+{
+	fresh,
+	put_off, /* it failed before, or another one for its destination did */
+	trying,	 /* its queue was held: holds.h */
+};
+
 /* A timer that is due. Everything it points to is in the memory context in which it was collected. */
 struct DueTimer
 {
@@ -31,8 +39,7 @@ struct DueTimer
 	Name partition;
 	TimestampTz deliver_at;
 	TimerMark mark;
-	bool put_off;	/* once before */
-	bool again;		/* … or another one for its destination */
+	DueRank rank;
 	int16 priority; /* 0: none was given */
 };
 
@@ -45,16 +52,15 @@ shown_key(const DueTimer *timer)
 
 struct DueBatch
 {
-	DueTimer *timers; /* by again, tenant, queue, partition, then by mark */
+	DueTimer *timers; /* by rank, tenant, queue, partition, then by mark */
 	int count;
-	bool more;		  /* are due */
-	bool full;		  /* more than are in it were not looked at */
-	TimestampTz next; /* when the first is that was not due; DT_NOEND: none was seen */
+	bool more;		  /* not all that is due was looked at, but for what is held */
+	TimestampTz next; /* when the first is that was not due, or that was held is to be tried; DT_NOEND: none was seen */
 	bool complete;	  /* the scan began where nothing could be missed: what it says of next is so */
 };
 
-bool same_queue(const DueTimer *left, const DueTimer *right);
 bool same_destination(const DueTimer *left, const DueTimer *right);
+bool same_queue(const DueTimer *left, const DueTimer *right);
 
 /* What a transaction has collected and was rolled back is looked at again. */
 extern const TransactionParticipant due_participant;
@@ -62,7 +68,7 @@ extern const TransactionParticipant due_participant;
 /* Something due at that time was told: nothing is known of what lies behind it any more. */
 void due_lower(TimestampTz at);
 
-/* The next batch is looked for from the bottom: for a process that nobody tells anything. */
+/* The next batch is looked for from the bottom, and nothing is held: for a process that nobody tells anything. */
 void due_from_bottom();
 
 /*

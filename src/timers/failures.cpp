@@ -151,6 +151,9 @@ timer_failed(TimerTable *timers, const DueTimer *timer, Failure failure, const E
 
 	if (timer_lock(timers, &name, &row, RowWait::nobody) != TimerLock::locked)
 		return false;
+	/* scheduled anew meanwhile: this is not what failed */
+	if (memcmp(DatumGetUUIDP(row.values[timer_col_message_id]), &timer->mark.id, UUID_LEN) != 0)
+		return false;
 	attempts = DatumGetInt32(row.values[timer_col_attempts]) + (failure == Failure::its_own);
 	row.values[timer_col_attempts] = Int32GetDatum(attempts);
 	row.values[timer_col_last_error] = CStringGetTextDatum(psprintf("%s: %s", sqlstate, error->message));

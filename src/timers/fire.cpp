@@ -6,6 +6,8 @@
  */
 #include "timers/fire.h"
 
+#include "hotlist/gates.h"
+#include "hotlist/pool.h"
 #include "log/flush.h"
 #include "log/push_buffer.h"
 #include "log/queues.h"
@@ -16,6 +18,7 @@
 #include "timers/counts.h"
 #include "timers/due.h"
 #include "timers/failures.h"
+#include "timers/holds.h"
 #include "timers/occurrences.h"
 #include "workqueue/put.h"
 
@@ -33,7 +36,9 @@ constexpr Size most_bytes = 8 * 1024 * 1024;
  */
 constexpr int first_wait = 100;
 constexpr int later_wait = 10;
-constexpr int64 most_lost = 300 * 1000;
+constexpr core::Micros most_lost = 300'000;
+/* Timers of a step that fail by what is not theirs, before that is taken for everybody's trouble. */
+constexpr int most_troubles = 3;
 
 struct Firing
 {
@@ -44,8 +49,9 @@ struct Firing
 	Oid tables;		 /* as lock_for_push says */
 	Failure failure; /* of what is put off */
 	const ErrorData *error;
-	int wait;				  /* milliseconds, for each lock */
-	int64 lost;				  /* microseconds, in attempts that came to nothing for a lock */
+	int wait;		   /* milliseconds, for each lock */
+	core::Micros lost; /* in attempts that came to nothing for a lock */
+	int troubles;
 	const DueTimer *queue_of; /* the last timer whose queue was looked at, in this attempt */
 	QueueKind kind;			  /* of that */
 	MemoryContext of_attempt;
@@ -83,10 +89,21 @@ attempt(Firing *firing, int first, int count, Attempt what)
 	setting_flush_timeout = flush_timeout;
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
+	/* who waits for a message is not to wait for a lock that the fire has waited for */
+	if (error != nullptr && timer_news_attends())
+		(void) gates_tick();
 	/* not a timer's: the caller wants to end */
 	if (error != nullptr && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		ReThrowError(error);
 	return error;
+}
+
+/* This transaction has the timer: who is not told by his own end tells the others by his. */
+void
+note_taken(const DueTimer *timer)
+{
+	if (!timer_news_attends())
+		timer_news_note(timer->mark.at);
 }
 
 /* The message of a row. */
@@ -220,9 +237,11 @@ fire(Firing *firing, int first, int count)
 				case OccurrenceEnd::held:
 					break;
 				case OccurrenceEnd::drop:
+					note_taken(timer);
 					taken[--first_dropped] = *timer;
 					break;
 				case OccurrenceEnd::push:
+					note_taken(timer);
 					taken[count_taken++] = *timer;
 					break;
 			}
@@ -230,6 +249,7 @@ fire(Firing *firing, int first, int count)
 		else if (table_tuple_fetch_row_version(firing->timers.table, &timer->tid, firing->snapshot, slot) &&
 				 delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
 		{
+			note_taken(timer);
 			row_message(slot, &message);
 			(void) push_timer(firing, timer, &message);
 			taken[count_taken++] = *timer;
@@ -250,16 +270,18 @@ fire(Firing *firing, int first, int count)
 	firing->step->next = Min(firing->step->next, done.next);
 }
 
-/* Where to cut a part that failed in two: between two destinations if it has several. */
+using Same = bool (*)(const DueTimer *left, const DueTimer *right);
+
+/* Where to cut a part that failed in two: between two queues, or destinations, if it has several. */
 int
-cut(const Firing *firing, int first, int count)
+cut(const Firing *firing, int first, int count, Same same)
 {
 	const DueTimer *timers = firing->batch.timers;
 	const int middle = first + count / 2;
 
 	for (int away = 0; away < count; away++)
 		for (int at : {middle - away, middle + away})
-			if (at > first && at < first + count && !same_destination(&timers[at - 1], &timers[at]))
+			if (at > first && at < first + count && !same(&timers[at - 1], &timers[at]))
 				return at;
 	return middle;
 }
@@ -311,17 +333,38 @@ pause_at(Firing *firing, int first, int count, const ErrorData *error)
 	firing->step->paused = true;
 }
 
+/* Somebody keeps the queues of a part locked; or one of them, and nobody knows which (known is false). */
+void
+hold_part(int first, int count, const DueTimer *timers, bool known, const ErrorData *error)
+{
+	int end;
+
+	for (int i = first; i < first + count; i = end)
+	{
+		TimestampTz earliest = timers[i].mark.at;
+		QueueKey key = queue_key(&timers[i].tenant, timers[i].queue);
+
+		for (end = i + 1; end < first + count && same_queue(&timers[i], &timers[end]); end++)
+			earliest = Min(earliest, timers[end].mark.at);
+		if (hold(&key, earliest, known, hotlist_now()))
+			ereport(LOG, (errmsg("queen: timers of queue \"%s\" wait for a lock", key.name),
+						  errdetail("%s: %s", unpack_sql_state(error->sqlerrcode), error->message)));
+	}
+}
+
 void
 fire_part(Firing *firing, int first, int count, int wait)
 {
-	const TimestampTz began = GetCurrentTimestamp();
+	const DueTimer *timers = firing->batch.timers;
+	const core::Micros began = hotlist_now();
 	ErrorData *error;
 	Failure failure;
+	Same same = nullptr; /* how to cut it */
 
 	if (firing->step->paused)
 	{
 		for (int i = first; i < first + count; i++)
-			due_lower(firing->batch.timers[i].mark.at);
+			due_lower(timers[i].mark.at);
 		return;
 	}
 	firing->wait = wait;
@@ -330,24 +373,72 @@ fire_part(Firing *firing, int first, int count, int wait)
 		return;
 	failure = failure_of(error->sqlerrcode);
 	if (failure == Failure::passing)
-		firing->lost += GetCurrentTimestamp() - began;
-	if (failure == Failure::everybodys)
-		pause_at(firing, first, count, error);
-	else if (count > 1 && (failure == Failure::its_own ||
-						   (!same_destination(&firing->batch.timers[first], &firing->batch.timers[first + count - 1]) &&
-							firing->lost < most_lost)))
 	{
-		const int at = cut(firing, first, count);
+		firing->lost += hotlist_now() - began;
+		if (!same_queue(&timers[first], &timers[first + count - 1]) && firing->lost < most_lost)
+			same = same_queue;
+	}
+	else if (count > 1 && (failure == Failure::its_own || firing->troubles < most_troubles))
+		same = same_destination;
+
+	if (same != nullptr)
+	{
+		const int at = cut(firing, first, count, same);
 
 		fire_part(firing, first, at - first, later_wait);
 		fire_part(firing, at, first + count - at, later_wait);
 	}
-	else
+	else if (failure == Failure::passing)
+		hold_part(first, count, timers, same_queue(&timers[first], &timers[first + count - 1]), error);
+	else if (failure == Failure::its_own || (count == 1 && firing->troubles++ < most_troubles))
 		put_off_all(firing, first, count, failure, error);
+	else
+		pause_at(firing, first, count, error);
 	FreeErrorData(error);
 }
 
-/* The queue of the timers comes to be: a log queue, unless a priority was given. */
+/* A queue that was held: one timer first, so that it costs little if it still is. */
+void
+try_queue(Firing *firing, int first, int count)
+{
+	const DueTimer *timers = firing->batch.timers;
+
+	fire_part(firing, first, 1, later_wait);
+	if (count > 1 && hold_of(&timers[first].tenant, timers[first].queue, timers[first].mark.at) != Hold::held)
+		fire_part(firing, first + 1, count - 1, later_wait);
+	for (int i = first + 1; i < first + count; i++)
+		(void) hold_of(&timers[i].tenant, timers[i].queue, timers[i].mark.at);
+}
+
+/* All of a batch, by rank. */
+void
+fire_batch(Firing *firing)
+{
+	const DueTimer *timers = firing->batch.timers;
+	int end;
+
+	for (int i = 0; i < firing->batch.count; i = end)
+	{
+		const DueRank rank = timers[i].rank;
+
+		for (end = i + 1; end < firing->batch.count && timers[end].rank == rank &&
+						  (rank != DueRank::trying || same_queue(&timers[i], &timers[end]));)
+			end++;
+		if (rank == DueRank::trying)
+			try_queue(firing, i, end - i);
+		else
+			fire_part(firing, i, end - i, rank == DueRank::fresh ? first_wait : later_wait);
+	}
+}
+
+/* Occurrences are asked when they are taken. */
+bool
+is_overdue(const DueTimer *timer, TimestampTz before)
+{
+	return timer->deliver_at < before && !is_occurrence(timer->key);
+}
+
+/* The queue of the first timer comes to be: a log queue, unless one of its timers has a priority. */
 void
 give_birth(Firing *firing, int first, int count)
 {
@@ -356,58 +447,124 @@ give_birth(Firing *firing, int first, int count)
 	QueueTable queues;
 	QueueRow queue;
 
-	for (int i = first; i < first + count; i++)
-		if (firing->batch.timers[i].priority != 0)
+	(void) count;
+	for (int i = 0; i < firing->batch.count; i++)
+		if (firing->batch.timers[i].priority != 0 && same_queue(&firing->batch.timers[i], timer))
 			kind = QueueKind::work;
 	queue_table_open(&queues, RowExclusiveLock);
 	queue_ensure(&queues, &timer->tenant, timer->queue, setting_auto_create, &queue, kind);
 	queue_table_close(&queues);
 }
 
-/*
- * Queues that are missing: those are made, and nothing else is done in this transaction. False when there was none; what cannot
- * be made fails its timers.
- */
-bool
-make_queues(Firing *firing)
+/* A queue that could not be made, by the first of its timers. */
+struct Unborn
 {
-	const DueTimer *timers = firing->batch.timers;
-	QueueTable queues;
-	QueueRow queue;
-	bool made = false;
-	int end;
+	int first;
+	ErrorData *error;
+};
 
-	queue_table_open(&queues, AccessShareLock);
-	for (int i = 0; i < firing->batch.count; i = end)
-	{
-		ErrorData *error;
+int
+compare_queues(const void *a, const void *b)
+{
+	const DueTimer *left = *(const DueTimer *const *) a;
+	const DueTimer *right = *(const DueTimer *const *) b;
+	const int order = memcmp(&left->tenant, &right->tenant, UUID_LEN);
 
-		for (end = i + 1; end < firing->batch.count && same_queue(&timers[i], &timers[end]);)
-			end++;
-		if (queue_find(&queues, &timers[i].tenant, timers[i].queue, &queue))
-			continue;
-		made = true;
-		firing->wait = first_wait;
-		error = attempt(firing, i, end - i, give_birth);
-		if (error == nullptr)
-		{
-			firing->step->made++;
-			continue;
-		}
-		if (failure_of(error->sqlerrcode) == Failure::everybodys)
-			pause_at(firing, i, end - i, error);
-		else
-			put_off_all(firing, i, end - i, failure_of(error->sqlerrcode), error);
-	}
-	queue_table_close(&queues);
-	if (made)
-		/* nothing of the batch was fired */
-		for (int i = 0; i < firing->batch.count; i++)
-			due_lower(timers[i].mark.at);
-	return made;
+	return order != 0 ? order : strcmp(left->queue.data, right->queue.data);
 }
 
-/* Timers that are overdue by more than is wanted go, with a line in the log each. Occurrences are asked when they are taken. */
+/* The timers of queues that could not be made: they fail, or wait with their queue, and are out of the batch. */
+void
+give_up_unborn(Firing *firing, const Unborn *unborn, int count)
+{
+	DueTimer *timers = firing->batch.timers;
+	int left = 0;
+
+	for (int i = 0; i < firing->batch.count; i++)
+	{
+		const Unborn *of = nullptr;
+
+		for (int k = 0; k < count && of == nullptr; k++)
+			if (same_queue(&timers[i], &timers[unborn[k].first]))
+				of = &unborn[k];
+		if (of == nullptr)
+			continue;
+		switch (failure_of(of->error->sqlerrcode))
+		{
+			case Failure::passing:
+				hold_part(i, 1, timers, true, of->error);
+				break;
+			case Failure::its_own:
+				put_off_all(firing, i, 1, Failure::its_own, of->error);
+				break;
+			case Failure::everybodys:
+				pause_at(firing, i, 1, of->error);
+				break;
+		}
+		timers[i].tid = {};
+	}
+	for (int i = 0; i < firing->batch.count; i++)
+		if (ItemPointerIsValid(&timers[i].tid))
+			timers[left++] = timers[i];
+	firing->batch.count = left;
+}
+
+/*
+ * Queues that are missing are made, in the order of their names, with no timer in hand; then nothing is fired in this transaction, and
+ * this is true. What is overdue makes none.
+ */
+bool
+make_queues(Firing *firing, TimestampTz overdue)
+{
+	DueTimer *timers = firing->batch.timers;
+	const DueTimer **wanted = (const DueTimer **) palloc(sizeof(DueTimer *) * (Size) firing->batch.count);
+	Unborn *unborn = (Unborn *) palloc(sizeof(Unborn) * (Size) firing->batch.count);
+	int wanted_count = 0;
+	int unborn_count = 0;
+	QueueTable queues;
+	QueueRow queue;
+
+	for (int i = 0; i < firing->batch.count; i++)
+		if ((i == 0 || !same_queue(&timers[i - 1], &timers[i])) && !is_overdue(&timers[i], overdue))
+			wanted[wanted_count++] = &timers[i];
+	qsort(wanted, (size_t) wanted_count, sizeof(DueTimer *), compare_queues);
+	queue_table_open(&queues, AccessShareLock);
+	for (int i = 0; i < wanted_count; i++)
+	{
+		const core::Micros began = hotlist_now();
+		const int first = (int) (wanted[i] - timers);
+		ErrorData *error;
+
+		if ((i > 0 && compare_queues(&wanted[i - 1], &wanted[i]) == 0) ||
+			queue_find(&queues, &wanted[i]->tenant, wanted[i]->queue, &queue))
+			continue;
+		if (firing->lost >= most_lost)
+		{
+			/* others keep what they make for long: these come by themselves */
+			hold_part(first, 1, timers, false, nullptr);
+			continue;
+		}
+		firing->wait = firing->lost == 0 ? first_wait : later_wait;
+		error = attempt(firing, first, 1, give_birth);
+		if (error == nullptr)
+			firing->step->made++;
+		else
+		{
+			if (failure_of(error->sqlerrcode) == Failure::passing)
+				firing->lost += hotlist_now() - began;
+			unborn[unborn_count++] = {first, error};
+		}
+	}
+	queue_table_close(&queues);
+	give_up_unborn(firing, unborn, unborn_count);
+	if (firing->step->made == 0)
+		return false;
+	for (int i = 0; i < firing->batch.count; i++)
+		due_lower(timers[i].mark.at);
+	return true;
+}
+
+/* Timers that are overdue by more than is wanted go, with a line in the log each. */
 void
 drop_overdue(Firing *firing, TimestampTz before)
 {
@@ -417,7 +574,7 @@ drop_overdue(Firing *firing, TimestampTz before)
 	{
 		DueTimer *timer = &firing->batch.timers[i];
 
-		if (timer->deliver_at >= before || is_occurrence(timer->key))
+		if (!is_overdue(timer, before))
 			firing->batch.timers[left++] = *timer;
 		else if (delete_row_unless_locked(firing->timers.table, &timer->tid, firing->snapshot))
 		{
@@ -439,6 +596,8 @@ fire_step(int64 most, FireStep *step)
 {
 	const int rows = (int) Min(most, (int64) setting_timer_batch);
 	const TimestampTz now = GetCurrentTimestamp();
+	const TimestampTz overdue =
+		setting_overdue_limit > 0 ? now - (int64) setting_overdue_limit * USECS_PER_SEC : DT_NOBEGIN;
 	TimestampTz told;
 	Firing firing = {};
 
@@ -456,27 +615,17 @@ fire_step(int64 most, FireStep *step)
 	firing.snapshot = register_latest_snapshot();
 	due_collect(&firing.timers, firing.snapshot, now, rows, most_bytes, &firing.batch);
 	step->more = firing.batch.more;
-	step->full = firing.batch.full;
 	step->next = firing.batch.next;
 	step->complete = firing.batch.complete;
 	if (firing.batch.count > 0)
-		timer_fire_begin();
-	if (firing.batch.count > 0 && setting_overdue_limit > 0)
-		drop_overdue(&firing, now - (int64) setting_overdue_limit * USECS_PER_SEC);
-	if (firing.batch.count > 0)
 	{
-		if (make_queues(&firing))
+		timer_fire_begin();
+		if (make_queues(&firing, overdue))
 			step->more = true;
 		else
 		{
-			int fresh = 0;
-
-			while (fresh < firing.batch.count && !firing.batch.timers[fresh].again)
-				fresh++;
-			if (fresh > 0)
-				fire_part(&firing, 0, fresh, first_wait);
-			if (fresh < firing.batch.count)
-				fire_part(&firing, fresh, firing.batch.count - fresh, later_wait);
+			drop_overdue(&firing, overdue);
+			fire_batch(&firing);
 		}
 	}
 	UnregisterSnapshot(firing.snapshot);
@@ -489,6 +638,8 @@ QUEEN_FUNCTION(queen_fire_timers)
 Datum
 queen_fire_timers(PG_FUNCTION_ARGS)
 {
+	MemoryContext per_step = AllocSetContextCreate(CurrentMemoryContext, "queen fire", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext caller;
 	int64 left;
 	int64 fired = 0;
 	FireStep step;
@@ -496,16 +647,17 @@ queen_fire_timers(PG_FUNCTION_ARGS)
 	guard_write("queen.fire_timers()");
 	left = count_argument(fcinfo, 0, "max_rows", 1, PG_INT32_MAX);
 	due_from_bottom();
+	caller = MemoryContextSwitchTo(per_step);
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(per_step);
 		fire_step(left, &step);
 		fired += step.fired;
 		left -= step.fired;
-		/* a step that has come around and could do nothing: the rest is held by others */
-		if (!step.full && step.fired + step.failed + step.dropped + step.made == 0)
-			break;
 	} while (step.more && !step.paused && left > 0);
+	MemoryContextSwitchTo(caller);
+	MemoryContextDelete(per_step);
 	return Int64GetDatum(fired);
 }
 

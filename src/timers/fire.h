@@ -17,7 +17,6 @@ struct FireStep
 	int64 dropped;	  /* overdue (queen.overdue_limit), or missed and not wanted any more */
 	int64 made;		  /* queues that were missing */
 	bool more;		  /* come again at once */
-	bool full;		  /* not all that is due was looked at */
 	bool paused;	  /* a failure that is nobody's: come again in a second */
 	bool complete;	  /* next is sure */
 	TimestampTz next; /* when the next one is due, as far as was seen; DT_NOEND: none */

@@ -173,7 +173,6 @@ queen_schedule(PG_FUNCTION_ARGS)
 	name = timer_name_arguments(fcinfo);
 	if (PG_ARGISNULL(2))
 		raise_null_argument("message");
-	message.content = PG_GETARG_DATUM(2);
 	message.deliver_at = deliver_at_argument(fcinfo, 3, 4);
 	message.partition = name_argument(fcinfo, 5, "partition");
 	work_arguments(fcinfo, 6, 7, name.queue, &message);
@@ -218,37 +217,44 @@ queen_cancel(PG_FUNCTION_ARGS)
 Datum
 queen_cancel_prefix(PG_FUNCTION_ARGS)
 {
+	MemoryContext per_row;
 	Snapshot snapshot;
 	TimerTable timers;
-	TimerName name;
 	IndexScan scan;
+	Name prefix;
+	Name queue;
 	int64 count = 0;
 
 	guard_write("queen.cancel_prefix()");
-	name = {setting_tenant(), name_argument(fcinfo, 0, "queue"), {}};
-	name.key = name_argument(fcinfo, 1, "prefix");
+	queue = name_argument(fcinfo, 0, "queue");
+	prefix = name_argument(fcinfo, 1, "prefix");
+	per_row = AllocSetContextCreate(CurrentMemoryContext, "queen timer", ALLOCSET_DEFAULT_SIZES);
 	timer_table_open(&timers, RowExclusiveLock);
 	snapshot = register_latest_snapshot();
-	named_scan_start(&scan, &timers, snapshot, name.tenant, name.queue, name.key);
+	named_scan_start(&scan, &timers, snapshot, setting_tenant(), queue, prefix);
 	while (index_scan_next(&scan, ForwardScanDirection))
 	{
-		const Name prefix = name.key;
-		TimerName found = name;
+		MemoryContext caller = MemoryContextSwitchTo(per_row);
+		const TimerName found = {setting_tenant(), queue, named_row_key(scan.slot)};
+		const bool is_chosen =
+			found.key.size >= prefix.size && memcmp(found.key.data, prefix.data, (Size) prefix.size) == 0;
 		TimerRow row;
 
-		found.key = named_row_key(scan.slot);
-		if (found.key.size < prefix.size || memcmp(found.key.data, prefix.data, (Size) prefix.size) != 0)
-			break;
 		/* what a fire holds is as good as gone; a timer that was moved meanwhile is still one of these */
-		if (timer_lock(&timers, &found, &row) == TimerLock::locked)
+		if (is_chosen && timer_lock(&timers, &found, &row) == TimerLock::locked)
 		{
 			timer_delete(&timers, &row);
 			count++;
 		}
+		MemoryContextSwitchTo(caller);
+		MemoryContextReset(per_row);
+		if (!is_chosen)
+			break;
 	}
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 	timer_table_close(&timers);
+	MemoryContextDelete(per_row);
 	return Int64GetDatum(count);
 }
 

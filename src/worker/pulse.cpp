@@ -35,8 +35,7 @@ tick(const TaskRun *run)
 core::Micros
 fire(const TaskRun *run)
 {
-	/* what others hold while queues take turns, or failed for everybody, is looked at again; also when a clock was set, and for rows that nobody told of */
-	constexpr int64 held_again = 100 * 1000;
+	/* what failed for everybody is looked at again; also when a clock was set, and for rows that nobody told of */
 	constexpr int64 unsure_again = 5 * USECS_PER_SEC;
 	constexpr int64 paused_again = USECS_PER_SEC;
 	constexpr int64 look_again = 10 * USECS_PER_SEC;
@@ -46,26 +45,33 @@ fire(const TaskRun *run)
 	FireStep step;
 
 	if (!setting_timers)
+	{
+		/* nobody need tell */
+		(void) timer_news_sleep(DT_NOBEGIN);
 		return core::never;
+	}
 	fire_step(PG_INT32_MAX, &step);
 	now = GetCurrentTimestamp();
+	/* a wait for a lock may have reset the latch that was set for the other task */
+	if (step.fired + step.failed + step.dropped + step.made > 0)
+		SetLatch(MyLatch);
 	if (step.paused)
-		until = now + paused_again;
-	else if (step.full || (step.more && step.fired + step.failed + step.dropped + step.made > 0))
+	{
+		/* what is told meanwhile is heard then */
+		(void) timer_news_sleep(DT_NOBEGIN);
+		return hotlist_now() + paused_again;
+	}
+	if (step.more)
 		until = now;
-	else if (step.more)
-		until = now + held_again;
 	else if (!step.complete)
 		until = Min(step.next, now + unsure_again);
 	else
 		until = Min(step.next, now + (step.next == DT_NOEND ? idle_again : look_again));
-	/* a wait for a lock may have reset the latch that was set for the other task */
-	if (step.fired + step.failed + step.dropped + step.made > 0)
-		SetLatch(MyLatch);
 	/* something came since the step began */
-	if (!timer_news_sleep(until) && !step.paused)
+	if (!timer_news_sleep(until))
 		until = now;
-	return until <= now ? 0 : run->now + (until - now);
+	(void) run;
+	return until <= now ? 0 : hotlist_now() + (until - now);
 }
 
 void

@@ -59,7 +59,7 @@ void marked_scan_end(const MarkedScan *scan, int64 left);
 struct PassedBy
 {
 	MarkKey key;
-	int64 at;				  /* its key in that index */
+	int64 at;				 /* its key in that index */
 	TimestampTz enqueued_at; /* DT_NOEND: there is none */
 };
 

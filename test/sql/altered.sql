@@ -54,6 +54,15 @@ REINDEX INDEX CONCURRENTLY queen.queues_tenant_name_key;
 REINDEX INDEX CONCURRENTLY queen.log_timers_visible_at_idx;
 SELECT s.verdict, queen.cancel('added', 'k') FROM queen.schedule('added', 'k', '1', delay => '1 hour') s;
 SELECT s.verdict, queen.fire_timers() FROM queen.schedule('timer', 'k', '0', delay => '0') s;
+-- An index that is gone is named.
+BEGIN;
+DROP INDEX queen.log_timers_visible_at_idx;
+SELECT queen.cancel('timer', 'k');
+ROLLBACK;
+BEGIN;
+ALTER TABLE queen.log_timer_rules DROP CONSTRAINT log_timer_rules_pkey;
+SELECT queen.unschedule_cron('timer', 'k');
+ROLLBACK;
 SELECT s.verdict, queen.unschedule_cron('timer', 'k') FROM queen.schedule_cron('timer', 'k', '@hourly', '1') s;
 SELECT queen.drop_queue('timer');
 SELECT count(queen.push('new', to_jsonb(n))) FROM generate_series(6, 7) n;

@@ -184,10 +184,39 @@ SELECT * FROM fail_once_more('timers none', 'b');
 -- The dead are found; redrive makes messages of them, once there is a queue.
 SELECT attempts('SELECT * FROM queen.list_dead(''timers none'')', 'SELECT queen.redrive(''timers none'')');
 SELECT item, problem FROM queen.verify() WHERE item IN ('timer', 'dead letters');
+SELECT d.message, f.place, f.partition, f.consumer_group, f.dead_id = d.dead_id AS it FROM queen.dead_letters d, LATERAL (SELECT * FROM queen.find('timers none', d.message_id)) f WHERE d.queue = 'timers none' ORDER BY 1;
+SELECT message_id AS dead_message FROM queen.dead_letters WHERE queue = 'timers none' AND timer_key = 'b' \gset
+SELECT count(*) FROM queen.find('timers none', :'dead_message', 'p');
+SELECT count(*) FROM queen.find('timers none', :'dead_message', 'q');
+SELECT attempt(format('SELECT queen.find(''timers none 2'', %L)', :'dead_message'));
+SET queen.tenant = 'dddddddd-dddd-dddd-dddd-dddddddddddd';
+SELECT attempt(format('SELECT queen.find(''timers none'', %L)', :'dead_message'));
+SELECT attempts('SELECT * FROM queen.list_dead(''timers none'')', 'SELECT queen.purge_dead(''timers none'')');
+SELECT queen.create_queue('timers none');
+SELECT count(*) FROM queen.list_dead('timers none');
+SELECT count(*) FROM queen.find('timers none', :'dead_message');
+SELECT queen.purge_dead('timers none'), queen.redrive('timers none'), queen.drop_queue('timers none');
+SET queen.tenant = 'eeeeeeee-eeee-eeee-eeee-eeeeeeeeeeee';
 SELECT queen.create_queue('timers none');
 SELECT d.message, f.place, f.partition, f.consumer_group FROM queen.dead_letters d, LATERAL (SELECT * FROM queen.find('timers none', d.message_id)) f WHERE d.queue = 'timers none' ORDER BY 1;
 SELECT partition, timer_key, consumer_group, msg_offset, message, attempts, enqueued_at < dead_at AS scheduled_before FROM queen.list_dead('timers none') ORDER BY timer_key;
-SELECT queen.redrive('timers none'), queen.redrive('timers none');
+-- Between letters of its own, page by page, by ids, by group.
+SELECT count(queen.push('timers none', '"own"'));
+SELECT queen.nack(lease, dead => true) FROM queen.pop('timers none', 'g');
+UPDATE queen.dead_letters SET dead_id = dead_id + 1000000 WHERE queue = 'timers none' AND timer_key = 'b';
+WITH RECURSIVE pages AS (
+	SELECT * FROM (SELECT dead_id, message FROM queen.list_dead('timers none', max_rows => 1)) first
+	UNION ALL
+	SELECT l.dead_id, l.message FROM pages p, LATERAL (SELECT * FROM queen.list_dead('timers none', after_id => p.dead_id, max_rows => 1)) l)
+SELECT message FROM pages;
+SELECT message FROM queen.list_dead('timers none');
+SELECT message FROM queen.list_dead('timers none', 'g');
+BEGIN;
+SELECT queen.purge_dead('timers none', 'g'), queen.purge_dead('timers none', dead_ids => (SELECT array_agg(dead_id) FROM queen.list_dead('timers none') WHERE timer_key = 'b')), queen.purge_dead('timers none', dead_ids => '{0}'), queen.purge_dead('timers none', before => '1999-01-01');
+SELECT message FROM queen.list_dead('timers none');
+ROLLBACK;
+SELECT queen.redrive('timers none', 'g'), queen.redrive('timers none', max_rows => 1), queen.redrive('timers none', dead_ids => ARRAY[0, dead_id]) FROM queen.list_dead('timers none') WHERE timer_key = 'b';
+SELECT queen.redrive('timers none');
 SELECT message, (headers -> 'queen_redriven') - 'message_id' AS redriven FROM unnest('{Default,p}'::text[]) p, queen.peek('timers none', p);
 RESET queen.auto_create;
 SELECT queen.drop_queue('timers none');
@@ -212,7 +241,26 @@ SELECT queen.drop_queue('timers none'), queen.drop_queue('timers none'), queen.c
 SELECT queue FROM queen.dead_letters WHERE queue LIKE 'timers none%';
 SELECT attempt('SELECT * FROM queen.list_dead(''timers none'')');
 RESET queen.auto_create;
-SELECT queen.drop_queue('timers none 2');
+-- Redrive makes the queue as a push would, if anything is to go there.
+SELECT queen.redrive('timers none 2', 'g'), queen.redrive('timers none 2', dead_ids => '{0}');
+SELECT count(*) FROM queen.list_queues() WHERE queue = 'timers none 2';
+BEGIN;
+SELECT queen.redrive('timers none 2', max_rows => 1), queen.redrive('timers none 2');
+ROLLBACK;
+SELECT count(*) FROM queen.list_queues() WHERE queue = 'timers none 2';
+SELECT queen.redrive('timers none 2'), queen.redrive('timers none 2');
+SELECT stored('timers none 2');
+SELECT attempt('SELECT queen.redrive(''timers none 3'')');
+-- A queue that was born behind the death takes such letters along, too, and its option says how long they are kept.
+CREATE FUNCTION letters() RETURNS TABLE (queue text, message jsonb) LANGUAGE sql AS $$ SELECT queue, message FROM queen.dead_letters WHERE queue LIKE 'timers none%' ORDER BY dead_id $$;
+INSERT INTO queen.dead_letters (dead_id, tenant, queue_id, queue, kind, partition, message_id, message, attempts, enqueued_at, dead_at, timer_key)
+SELECT nextval('queen.dead_ids'), current_setting('queen.tenant')::uuid, 0, q, 'log', 'p', gen_random_uuid(), to_jsonb(days), 5, now(), now() - days * interval '1 day', 'k' FROM unnest('{timers none 2,timers none 3,timers none 4}'::text[]) q, unnest('{1,10,100}'::int[]) days;
+SELECT queen.create_queue('timers none 3', options => '{"dead_retention": "5 days"}'), queen.create_queue('timers none 4', options => '{"dead_retention": "off"}');
+CALL queen.maintain();
+SELECT * FROM letters();
+SELECT queen.drop_queue('timers none 2'), queen.drop_queue('timers none 3'), queen.purge_dead('timers none 4');
+SELECT * FROM letters();
+SELECT queen.drop_queue('timers none 4');
 
 -- One that is poisoned among many: the others fire. (Rows that no call lets in.)
 SELECT count(verdict('timers poison', 'k' || lpad(n::text, 3, '0'), to_jsonb(n), '0', partition => 'p' || n % 7)) FROM generate_series(1, 200) n;
@@ -253,6 +301,15 @@ SELECT stored('timers many') LIKE '%="old"' AS old_is_next;
 SELECT queen.fire_timers(100000), queen.count_timers('timers many');
 DELETE FROM queen.log_timers WHERE length(queue) = 300;
 SELECT count(*) AS messages, count(DISTINCT message_id) AS distinct_messages FROM queen.peek('timers many', max_messages => 10000);
+
+-- Turns come to an end where more queues have timers than a batch has rows, though few of them are due.
+SELECT count(verdict('timers far ' || n, 'k', '1', '30 days')) FROM generate_series(1, 1200) n;
+SELECT count(verdict('timers burst', 'k' || n, '1', '0')) FROM generate_series(1, 1100) n;
+SET statement_timeout = '60 s';
+SELECT queen.fire_timers(100000), queen.fire_timers(100000);
+RESET statement_timeout;
+SELECT count(*) FROM queen.peek('timers burst', max_messages => 10000);
+SELECT sum(queen.cancel_prefix('timers far ' || n, 'k')) FROM generate_series(1, 1200) n;
 
 -- What cannot be: times that are not one, modes, names, sizes, what is for work queues.
 SELECT attempts(

@@ -230,6 +230,25 @@ SELECT queen.fire_timers() > 0;
 SELECT DISTINCT message, priority, headers ? 'queen_cron' AS of_rule FROM queen.dequeue('work timers', 10);
 SELECT queen.unschedule_cron('work timers', 'r');
 
+-- Dead timers that were meant for a work queue: the redrive that makes their queue makes such a one.
+SET queen.auto_create = off;
+SET client_min_messages = error;
+SELECT a.verdict, b.verdict FROM queen.schedule('work unborn', 'a', '"a"', delay => '0') a, queen.schedule('work unborn', 'b', '"b"', delay => '0', priority => 'high') b;
+DO $$
+BEGIN
+	FOR i IN 1 .. 5 LOOP
+		PERFORM queen.fire_timers();
+		UPDATE queen.log_timers SET retry_at = deliver_at WHERE queue = 'work unborn';
+	END LOOP;
+END
+$$;
+RESET client_min_messages;
+SELECT message, priority, timer_key FROM queen.list_dead('work unborn');
+SELECT attempts($$SELECT queen.redrive('work unborn')$$);
+RESET queen.auto_create;
+SELECT queen.redrive('work unborn');
+SELECT message, priority, headers -> 'queen_redriven' ->> 'timer_key' AS timer_key FROM queen.dequeue('work unborn', 10);
+
 -- Purged and dropped: out of sight at once, receipts are no good, and the rows go later.
 SELECT count(*) FROM queen.enqueue_batch('work drop', '["a", "b"]');
 SELECT dequeued('work drop');
