@@ -27,7 +27,7 @@ from model import INVARIANTS, Cursor, Violation
 from pushers import KeyedPusher, Preparer, Pusher
 from queues import FOLLOWED, QUEUES
 from timekeepers import FIRED, RULE, Timekeeper
-from workers import FIGURE_NAMES, FIGURES, FINISHED, QUEUES_OF_WORK, Enqueuer, Worker
+from workers import DEAD_OF_WORK, FIGURE_NAMES, FIGURES, FINISHED, QUEUES_OF_WORK, READY, Enqueuer, Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EVIDENCE = os.path.join(server.TOP, "build/soak")
@@ -260,10 +260,10 @@ def leave_hotlist_alone(settings: Settings):
 
 def drain(settings: Settings):
     """Whatever is prepared commits; what is paused goes on; what is left is consumed."""
+    work_off()
     while sql("SELECT FROM pg_prepared_xacts"):
         commit_prepared()
     fire_all()
-    work_off()
     leave_hotlist_alone(settings)
     for queue, group in sql(ARE_PAUSED):
         sql("INSERT INTO soak.pauses VALUES (%s, %s, false); SELECT queen.resume(%s, %s)", queue, group, queue, group)
@@ -294,10 +294,18 @@ def fire_all():
 def work_off():
     """What is left in work queues is done; what has expired is deleted."""
     until = time.monotonic() + 60
+    # what clients that were killed have left running has messages in its hands
+    while sql("SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid()"):
+        time.sleep(0.01)
     while sql("SELECT FROM queen.messages"):
         for name in QUEUES_OF_WORK:
-            while sql(FINISHED, name):
-                pass
+            (dead,) = sql(DEAD_OF_WORK)
+            # a call that moves one to the dead letters may give nothing
+            while sql(FINISHED, name) or [dead] != sql(DEAD_OF_WORK):
+                (dead,) = sql(DEAD_OF_WORK)
+            ((overlooked,),) = sql(READY, name)
+            if overlooked:
+                raise Violation("drained", f"a dequeue overlooks {overlooked} messages of {name} that were never delivered")
         sql("CALL queen.maintain()")
         if time.monotonic() > until:
             raise Violation("drained", "messages stay in a work queue")

@@ -9,6 +9,8 @@ VISIBILITY = 1.0  # seconds
 LIMIT = 4  # deliveries
 QUEUES_OF_WORK = {
     "work": {"visibility_timeout": "1 s", "max_delivery_attempts": LIMIT, "retry_delay": "10 ms"},
+    # empty most of the time: what is put there lies behind the marks
+    "idle": {"visibility_timeout": "1 s", "max_delivery_attempts": LIMIT, "retry_delay": "10 ms"},
     # what nobody takes in time goes
     "fleeting": {"visibility_timeout": "1 s", "max_delivery_attempts": LIMIT, "message_ttl": "1 s", "retry_delay": "10 ms"},
 }
@@ -22,6 +24,11 @@ ENDED = """
     WITH call AS MATERIALIZED (SELECT queen.{call} AS answer)
     INSERT INTO soak.work (tx, kind, queue, message_id, receipt, {column})
     SELECT %s, %s, %s, %s, %s, answer FROM call RETURNING {column}"""
+# A pair that is not any more the message's right ends nothing.
+ENDED_BATCH = """
+    INSERT INTO soak.work (tx, kind, queue, message_id, receipt, answer)
+    SELECT %s, CASE WHEN answer THEN 'acknowledge' ELSE 'too late' END, %s, message_id, receipt, answer
+    FROM ROWS FROM (unnest(%s::uuid[]), unnest(%s::uuid[]), queen.acknowledge_batch(%s::uuid[], %s::uuid[])) call (message_id, receipt, answer)"""
 
 FINISHED = """
     WITH taken AS MATERIALIZED (SELECT * FROM queen.dequeue(%s, 1000)),
@@ -31,18 +38,21 @@ FINISHED = """
     counted AS MATERIALIZED (SELECT max(id) AS most FROM written)
     INSERT INTO soak.work (tx, kind, queue, message_id, receipt, answer)
     SELECT 0, 'acknowledge', queue, message_id, receipt, answer FROM done, counted WHERE most > 0 RETURNING answer"""
+DEAD_OF_WORK = "SELECT count(*) FROM queen.dead_letters WHERE kind = 'work'"
+READY = "SELECT count(*) FROM queen.messages JOIN queen.queues USING (log_id) WHERE name = %s AND state = 'READY' AND expires_at > clock_timestamp()"
 
 EVENTS = """
-    SELECT *, lag(kind) OVER w AS before, lag(until) OVER w AS hidden, max(attempt) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS attempts,
+    SELECT *, lag(kind) OVER w AS before, lag(receipt) OVER w AS right_one, lag(until) OVER w AS hidden, max(attempt) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS attempts,
         bool_or(kind = 'acknowledge') OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS was_done
     FROM soak.work WHERE kind IN ('take', 'acknowledge', 'reject', 'hide') WINDOW w AS (PARTITION BY message_id ORDER BY id)"""
 # Of each what must be 0, in any snapshot.
 ALWAYS = {
     "what is acknowledged is not delivered or acknowledged again": f"SELECT count(*) FROM ({EVENTS}) e WHERE was_done",
     "what somebody has is not delivered": f"SELECT count(*) FROM ({EVENTS}) e WHERE kind = 'take' AND before IN ('take', 'hide', 'reject') AND until - interval '{VISIBILITY} s' < hidden",
+    "only the last delivery's receipt ends it": f"SELECT count(*) FROM ({EVENTS}) e WHERE kind <> 'take' AND (before IS NULL OR before = 'reject' OR receipt <> right_one)",
     "deliveries are counted": f"SELECT count(*) FROM ({EVENTS}) e WHERE kind = 'take' AND (attempt > {LIMIT} OR attempt <= attempts)",
     "what has expired is not delivered": f"SELECT count(*) FROM soak.work WHERE kind = 'take' AND until - interval '{VISIBILITY} s' >= expires_at",
-    "a message is where it was put": """SELECT count(*) FROM soak.put p WHERE queue = 'work' AND NOT EXISTS (SELECT FROM queen.messages m WHERE m.message_id = p.message_id)
+    "a message is where it was put": """SELECT count(*) FROM soak.put p WHERE queue <> 'fleeting' AND NOT EXISTS (SELECT FROM queen.messages m WHERE m.message_id = p.message_id)
         AND NOT EXISTS (SELECT FROM queen.dead_letters d WHERE d.message_id = p.message_id)
         AND NOT EXISTS (SELECT FROM soak.work w WHERE w.message_id = p.message_id AND w.kind = 'acknowledge')""",
     "nothing is there that was not put, or is done": """SELECT count(*) FROM queen.messages m WHERE NOT EXISTS (SELECT FROM soak.put p WHERE p.message_id = m.message_id)
@@ -68,7 +78,7 @@ class Enqueuer(Actor):
 
     def put(self, tx: int):
         for _ in range(self.rng.randint(1, 3)):
-            queue = self.rng.choices(tuple(QUEUES_OF_WORK), (4, 1))[0]
+            queue = self.rng.choices(tuple(QUEUES_OF_WORK), (8, 1, 2))[0]
             back = self.rng.random() < 0.15
             if back:
                 self.do("SAVEPOINT put")
@@ -91,7 +101,7 @@ class Worker(Actor):
     role = "worker"
 
     def step(self):
-        self.queue = self.rng.choices(tuple(QUEUES_OF_WORK), (4, 1))[0]
+        self.queue = self.rng.choices(tuple(QUEUES_OF_WORK), (4, 2, 1))[0]
         if self.rng.random() < 0.3:
             end = self.rng.choices(("commit", "rollback", "fail"), (8, 2, 1))[0]
             self.transaction(lambda tx: self.finish(tx, self.take(tx)), end=end)
@@ -118,6 +128,10 @@ class Worker(Actor):
         return answer
 
     def finish(self, tx: int, got: list):
+        if got and self.rng.random() < 0.2:
+            pairs = [list(of) for of in zip(*got)][:2]
+            self.do(ENDED_BATCH, tx, self.queue, *pairs, *pairs)
+            return
         for message_id, receipt, _ in sorted(got):
             how = self.rng.random()
             if how < 0.05:
