@@ -50,16 +50,25 @@ $sql->("SELECT queen.enqueue('alone', '\"high\"', 'high')");
 is($taken->('alone', 10), '"high"/1 2/1 3/1', 'a call that has taken something passes it by');
 is($taken->('alone', 10), '1/2', '… and the next one takes it');
 
-# … but not for ever, though each call takes something else before: of two the one that was enqueued first is the first to come
+# … but not for ever, though each call takes something else before
 $sql->("SELECT queen.create_queue('passed', 'work', '{\"retry_delay\": 0, \"max_delivery_attempts\": 100}')");
-my $work = "SELECT CASE WHEN message = '0' THEN queen.reject(message_id, receipt) ELSE queen.acknowledge(message_id, receipt) END, message FROM queen.dequeue('passed', 10)";
-my $round = sub { return $sql->("SELECT string_agg(message::text, ' ') FROM ($work) w") };
+my $round = sub {
+	return $sql->("SELECT string_agg(message::text, ' ') FROM (SELECT CASE WHEN message = '0' THEN queen.reject(message_id, receipt) ELSE queen.acknowledge(message_id, receipt) END, message
+		FROM queen.dequeue('passed', " . (shift // 10) . ')) w');
+};
 $sql->("SELECT queen.enqueue('passed', '0')");
 $round->();
 $fill->('passed', 2);
 $rolled_back->('passed', 10);
 my @rounds = map { $round->() } 1 .. 24;
 is(join(' ', grep { $rounds[$_ - 1] ne '0' } 1 .. 24) . ": @rounds[11, 22]", '12 23: 1 2', 'ten calls pass it by, of whatever session');
+# … the one that was enqueued first before others, also those that more calls have passed by
+$sql->("SELECT queen.purge_queue('passed'); SELECT queen.enqueue('passed', '\"old\"', 'low'); SELECT queen.enqueue('passed', '\"young\"')");
+$rolled_back->('passed', 10);
+$sql->("SELECT queen.enqueue('passed', '0', 'high')");
+@rounds = map { $round->() } 1 .. 5;
+push @rounds, map { $sql->("SELECT queen.enqueue('passed', '1')"); $round->(2) } 1 .. 5;
+is(join(', ', @rounds, $round->()), join(', ', ('0') x 5, ('0 1') x 5, '"old"'), 'the oldest one is the first to come');
 
 # ---- marks ----
 
