@@ -44,7 +44,7 @@ struct Set
 	Place places[ways];
 };
 
-/* 8,192 marks in some 1.6 MB: of 1,365 queues with messages of all priorities in both states */
+/* 8,192 marks in some 1.5 MB: of 1,365 queues with messages of all priorities in both states */
 constexpr uint32 set_count = 1024;
 
 struct Memory
