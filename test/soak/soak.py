@@ -132,7 +132,7 @@ def sql(query: str, *args) -> list:
     conn.autocommit = True
     with conn.cursor() as cursor:
         cursor.execute(query, args or None)
-        rows = cursor.fetchall() if cursor.description else []
+        rows = cursor.fetchall() if cursor.description is not None else []  # () is a result of no columns
     conn.close()
     return rows
 
