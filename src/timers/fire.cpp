@@ -333,9 +333,9 @@ pause_at(Firing *firing, int first, int count, const ErrorData *error)
 	firing->step->paused = true;
 }
 
-/* Somebody keeps the queues of a part locked; or one of them, and nobody knows which (known is false). */
+/* Somebody keeps the queues of a part locked, as an error says; or one of them, and nobody knows which: error is null then. */
 void
-hold_part(int first, int count, const DueTimer *timers, bool known, const ErrorData *error)
+hold_part(int first, int count, const DueTimer *timers, const ErrorData *error)
 {
 	int end;
 
@@ -346,7 +346,7 @@ hold_part(int first, int count, const DueTimer *timers, bool known, const ErrorD
 
 		for (end = i + 1; end < first + count && same_queue(&timers[i], &timers[end]); end++)
 			earliest = Min(earliest, timers[end].mark.at);
-		if (hold(&key, earliest, known, hotlist_now()))
+		if (hold(&key, earliest, error != nullptr, hotlist_now()) && error != nullptr)
 			ereport(LOG, (errmsg("queen: timers of queue \"%s\" wait for a lock", key.name),
 						  errdetail("%s: %s", unpack_sql_state(error->sqlerrcode), error->message)));
 	}
@@ -389,7 +389,7 @@ fire_part(Firing *firing, int first, int count, int wait)
 		fire_part(firing, at, first + count - at, later_wait);
 	}
 	else if (failure == Failure::passing)
-		hold_part(first, count, timers, same_queue(&timers[first], &timers[first + count - 1]), error);
+		hold_part(first, count, timers, same_queue(&timers[first], &timers[first + count - 1]) ? error : nullptr);
 	else if (failure == Failure::its_own || (count == 1 && firing->troubles++ < most_troubles))
 		put_off_all(firing, first, count, failure, error);
 	else
@@ -492,7 +492,7 @@ give_up_unborn(Firing *firing, const Unborn *unborn, int count)
 		switch (failure_of(of->error->sqlerrcode))
 		{
 			case Failure::passing:
-				hold_part(i, 1, timers, true, of->error);
+				hold_part(i, 1, timers, of->error);
 				break;
 			case Failure::its_own:
 				put_off_all(firing, i, 1, Failure::its_own, of->error);
@@ -541,7 +541,7 @@ make_queues(Firing *firing, TimestampTz overdue)
 		if (firing->lost >= most_lost)
 		{
 			/* others keep what they make for long: these come by themselves */
-			hold_part(first, 1, timers, false, nullptr);
+			hold_part(first, 1, timers, nullptr);
 			continue;
 		}
 		firing->wait = firing->lost == 0 ? first_wait : later_wait;

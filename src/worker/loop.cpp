@@ -320,7 +320,12 @@ loop_pin_settings()
 		SetConfigOption(timeout, "0", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
-	/* what is cleaned up and forgotten in a crash is cleaned up again */
+	/* what a user was allowed to schedule is pushed */
+	SetConfigOption("temp_file_limit", "-1", PGC_SUSET, PGC_S_OVERRIDE);
+	/*
+	 * What is cleaned up and forgotten in a crash is cleaned up again. A timer that was fired is there again, and its message is not; who has
+	 * acknowledged that, or has committed anything else since, has made the fire's commit durable with his own.
+	 */
 	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 }
 

@@ -180,6 +180,18 @@ wait_for_sql($node, q{SELECT queen.count_timers('large') = 0}, 'large ones');
 is($sql->(q{SELECT count(DISTINCT s.xmin::text) || ' ' || sum(s.end_offset - s.base_offset + 1) FROM queen.log_segments s JOIN queen.log_partitions USING (partition_id) JOIN queen.queues q USING (log_id) WHERE q.name = 'large'}),
 	'3 12', 'twelve timers of two megabytes are three transactions');
 
+# ---- what a user was allowed to schedule is pushed, whatever the limits of sessions are ----
+
+$setting->('queen.timers = off');
+$setting->('queen.push_buffer_size = 64');
+$setting->("temp_file_limit = '1MB'");
+$sql->(q{SELECT queen.schedule('spilled', 'large', jsonb_build_object('filler', repeat('x', 3000000)), delay => '-1 s')});
+$setting->('queen.timers = on');
+wait_for_sql($node, q{SELECT queen.count_timers('spilled') = 0}, 'a message that does not fit into memory or a file');
+$setting->('temp_file_limit = -1');
+$node->safe_psql('postgres', 'ALTER SYSTEM RESET queen.push_buffer_size');
+$setting->('queen.timers = on');
+
 # ---- a row that came another way (a restore, logical apply): nobody told, and it is below what has been fired ----
 
 $sql->(q{SELECT queen.schedule('untold', 'model', '"untold"', delay => '1 hour')});
