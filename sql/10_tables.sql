@@ -287,7 +287,35 @@ ALTER TABLE queen.messages SET (
 	toast.autovacuum_vacuum_cost_delay = 0
 );
 
--- A dump carries all of it: a restored queue goes on where it stood.
+-- How many messages of a work queue are ready and in flight, by priority and shard: src/state/README.md. An era table (src/server/era_table.README.md):
+-- this row says that the counts of a shard exist …
+CREATE TABLE queen.queue_priority_shards (
+	log_id          bigint      NOT NULL,
+	priority        bigint      NOT NULL,
+	shard           bigint      NOT NULL,
+	created_at      timestamptz NOT NULL,
+	PRIMARY KEY (log_id, priority, shard)
+);
+
+-- … and this one holds them. Columns that are updated are in no index but era.
+CREATE TABLE queen.queue_priority_state_shard (
+	log_id          bigint      NOT NULL,   -- the queue's
+	priority        bigint      NOT NULL,
+	shard           bigint      NOT NULL,   -- the messages'
+	era             bigint      NOT NULL,
+	changes         bigint      NOT NULL,
+	ready_count     bigint      NOT NULL,
+	in_flight_count bigint      NOT NULL,
+	PRIMARY KEY (log_id, priority, shard, era),
+	-- for what SQL writes; the code looks before it writes
+	CONSTRAINT queue_priority_state_shard_count_check CHECK (ready_count >= 0 AND in_flight_count >= 0)
+);
+ALTER TABLE queen.queue_priority_state_shard SET (
+	fillfactor = 50, vacuum_truncate = off,
+	autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
+-- A dump carries all of it but the counts, which the restore of the messages makes anew: a restored queue goes on where it stood.
 SELECT pg_catalog.pg_extension_config_dump('queen.queues', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_partitions', '');
 SELECT pg_catalog.pg_extension_config_dump('queen.log_starts', '');

@@ -14,6 +14,24 @@ CREATE TRIGGER loaded BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON queen.log
 CREATE TRIGGER loaded BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON queen.log_groups FOR EACH STATEMENT EXECUTE FUNCTION queen.loaded();
 CREATE TRIGGER loaded BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON queen.log_cursors FOR EACH STATEMENT EXECUTE FUNCTION queen.loaded();
 CREATE TRIGGER loaded BEFORE INSERT OR UPDATE ON queen.messages FOR EACH STATEMENT EXECUTE FUNCTION queen.loaded();
+
+CREATE FUNCTION queen.counted()
+RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_counted';
+COMMENT ON FUNCTION queen.counted() IS
+'Trigger of queen.messages: counts what SQL does to messages of work queues, when the transaction commits. Changes that a replica applies are counted row by row.';
+
+CREATE TRIGGER counted_insert AFTER INSERT ON queen.messages REFERENCING NEW TABLE AS added
+	FOR EACH STATEMENT EXECUTE FUNCTION queen.counted();
+CREATE TRIGGER counted_update AFTER UPDATE ON queen.messages REFERENCING OLD TABLE AS was NEW TABLE AS added
+	FOR EACH STATEMENT EXECUTE FUNCTION queen.counted();
+CREATE TRIGGER counted_delete AFTER DELETE ON queen.messages REFERENCING OLD TABLE AS was
+	FOR EACH STATEMENT EXECUTE FUNCTION queen.counted();
+CREATE TRIGGER counted_truncate AFTER TRUNCATE ON queen.messages FOR EACH STATEMENT EXECUTE FUNCTION queen.counted();
+ALTER TABLE queen.messages ENABLE ALWAYS TRIGGER counted_truncate;
+-- where session_replication_role is replica, this one in the place of the three: an apply worker fires none for statements
+CREATE TRIGGER counted_row AFTER INSERT OR UPDATE OR DELETE ON queen.messages FOR EACH ROW EXECUTE FUNCTION queen.counted();
+ALTER TABLE queen.messages ENABLE REPLICA TRIGGER counted_row;
+
 -- also where session_replication_role keeps other triggers from running
 ALTER TABLE queen.log_segments ENABLE ALWAYS TRIGGER loaded;
 ALTER TABLE queen.log_starts ENABLE ALWAYS TRIGGER loaded;

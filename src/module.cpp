@@ -13,6 +13,8 @@
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/xact.h"
+#include "state/rollup.h"
+#include "state/spread.h"
 #include "timers/counts.h"
 #include "timers/due.h"
 #include "worker/events.h"
@@ -37,6 +39,7 @@ _PG_init(void)
 	queen::gates_init();
 	queen::aborted_init();
 	queen::changes_init();
+	queen::spread_init();
 	queen::workqueue_init();
 	queen::timer_news_init();
 	queen::timer_counts_init();
@@ -53,6 +56,7 @@ _PG_init(void)
 	queen::transaction_join(queen::TransactionStage::timers_due, &queen::due_participant);
 	queen::transaction_join(queen::TransactionStage::timer_counts, &queen::timer_counts_participant);
 	queen::transaction_join(queen::TransactionStage::workers, &queen::events_participant);
+	queen::transaction_join(queen::TransactionStage::rollup, &queen::rollup_participant);
 	queen::events_init();
 	queen::launcher_init();
 }

@@ -27,15 +27,16 @@ open_both(EraHandle *handle, const EraTable *def, LOCKMODE mode)
 	handle->def = def;
 	handle->identity = open_table(def->identity, mode);
 	handle->state = open_table(def->state, mode);
-	if (def->nkeys == 1)
-	{
-		handle->identity_index = open_index(handle->identity, {1}, mode);
-		handle->state_index = open_index(handle->state, {1, 2}, mode);
-	}
-	else
+	if (def->nkeys == 2)
 	{
 		handle->identity_index = open_index(handle->identity, {1, 2}, mode);
 		handle->state_index = open_index(handle->state, {1, 2, 3}, mode);
+	}
+	else
+	{
+		Assert(def->nkeys == era_max_keys);
+		handle->identity_index = open_index(handle->identity, {1, 2, 3}, mode);
+		handle->state_index = open_index(handle->state, {1, 2, 3, 4}, mode);
 	}
 	handle->scan_open = false;
 	handle->writer_open = false;
@@ -133,7 +134,8 @@ find_newest(EraHandle *handle)
 	index_scan_reset_keys(&handle->scan);
 	for (int i = 0; i < nkeys; i++)
 		index_scan_key_int8(&handle->scan, (AttrNumber) (i + 1), BTEqualStrategyNumber, handle->keys[i]);
-	return index_scan_newest(&handle->scan, &cache, handle->keys[0], nkeys > 1 ? handle->keys[1] : 0, era, era);
+	return index_scan_newest(&handle->scan, &cache, handle->keys[0],
+							 nkeys > 2 ? handle->keys[1] << 32 | handle->keys[2] : handle->keys[1], era, era);
 }
 
 EraSeek

@@ -16,7 +16,7 @@
 namespace queen
 {
 
-inline constexpr int era_max_keys = 2;
+inline constexpr int era_max_keys = 3;
 inline constexpr int era_max_columns = 16;
 inline constexpr int64 era_length = 16;
 

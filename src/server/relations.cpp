@@ -17,14 +17,32 @@ constexpr int name_count = table_count + sequence_count;
 
 /* in the order of the two enums */
 constexpr const char *const names[name_count] = {
-	"queues",		 "log_partitions", "log_starts",		 "log_dropped",	  "log_segments",
-	"log_txns",		 "log_groups",	   "log_retired_groups", "log_consumers", "log_cursors",
-	"dead_letters",	 "log_timers",	   "log_timer_rules",	 "messages",	  "queue_ids",
-	"partition_ids", "group_ids",	   "dead_ids",			 "dropped_ids",	  "message_orders",
+	"queues",
+	"log_partitions",
+	"log_starts",
+	"log_dropped",
+	"log_segments",
+	"log_txns",
+	"log_groups",
+	"log_retired_groups",
+	"log_consumers",
+	"log_cursors",
+	"dead_letters",
+	"log_timers",
+	"log_timer_rules",
+	"messages",
+	"queue_priority_shards",
+	"queue_priority_state_shard",
+	"queue_ids",
+	"partition_ids",
+	"group_ids",
+	"dead_ids",
+	"dropped_ids",
+	"message_orders",
 };
 
 /* columns that this library knows, in the order of enum class Table; more may follow, see check_columns */
-constexpr int known_columns[table_count] = {23, 4, 3, 5, 5, 4, 8, 4, 3, 15, 19, 17, 14, 16};
+constexpr int known_columns[table_count] = {23, 4, 3, 5, 5, 4, 8, 4, 3, 15, 19, 17, 14, 16, 4, 7};
 
 constinit Oid oids[name_count] = {};
 constinit bool oids_valid = false;

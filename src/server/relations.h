@@ -29,6 +29,8 @@ enum class Table : int
 	log_timers,
 	log_timer_rules,
 	messages,
+	queue_priority_shards,
+	queue_priority_state_shard,
 	count,
 };
 

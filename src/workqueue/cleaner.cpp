@@ -5,6 +5,7 @@
  */
 #include "workqueue/cleaner.h"
 
+#include "state/shard_rows.h"
 #include "workqueue/message_rows.h"
 
 namespace queen
@@ -142,6 +143,8 @@ messages_delete_log(int64 log_id, int *most)
 	done = delete_of_log(&messages, MarkedIndex::ready, log_id, most) &&
 		   delete_of_log(&messages, MarkedIndex::in_flight, log_id, most);
 	message_table_close(&messages);
+	/* nobody is at a message of it, so nobody holds a change of its counts */
+	done = done && shard_rows_delete(log_id);
 	return done;
 }
 

@@ -5,11 +5,39 @@
  */
 #include "workqueue/message_rows.h"
 
+#include "state/rollup.h"
+
 namespace queen
 {
 
 namespace
 {
+
+static_assert(message_col_log_id == counted_col_log_id && message_col_order == counted_col_order &&
+			  message_col_visible_at == counted_col_visible_at && message_col_priority == counted_col_priority &&
+			  message_col_shard == counted_col_shard && message_col_state == counted_col_state);
+
+/* Of the row's shard. */
+void
+count(const MessageTable *messages, const MessageRow *row, int ready, int in_flight)
+{
+	rollup_note(messages->tables,
+				{row->log_id, row->priority, DatumGetInt16(row->values[message_col_shard]), ready, in_flight});
+}
+
+/* It is in flight now. */
+void
+count_update(const MessageTable *messages, const MessageRow *before)
+{
+	if (!before->in_flight)
+		count(messages, before, -1, 1);
+}
+
+void
+count_delete(const MessageTable *messages, const MessageRow *row)
+{
+	count(messages, row, row->in_flight ? 0 : -1, row->in_flight ? -1 : 0);
+}
 
 /* The row as it was is gone unless that is rolled back. */
 void
@@ -70,6 +98,7 @@ message_table_close(MessageTable *messages)
 		row_batch_close(&messages->batch);
 		table_writer_close(&messages->writer);
 		CommandCounterIncrement();
+		rollup_settle();
 	}
 	index_close(messages->by_expiry, NoLock);
 	index_close(messages->in_flight, NoLock);
@@ -124,6 +153,7 @@ message_insert(MessageTable *messages, MessageRow *row, int64 queue_id)
 	row->nulls[message_col_receipt] = row->nulls[message_col_last_error] = true;
 	table_writer_add(&messages->writer, &messages->batch, row->values, row->nulls);
 	note_there(messages, row, queue_id, 1);
+	count(messages, row, 1, 0);
 	/* the cleaner leaves what somebody is at, so that only what is new has to be told */
 	claim_note_inserted(&expiry, row->expires_at, 0, 0);
 }
@@ -136,6 +166,7 @@ message_update_unless_locked(MessageTable *messages, const MessageRow *before, M
 		return false;
 	note_gone(messages, before, queue_id);
 	note_there(messages, row, queue_id, 0);
+	count_update(messages, before);
 	return true;
 }
 
@@ -146,6 +177,7 @@ message_update(MessageTable *messages, const MessageRow *before, MessageRow *row
 	table_writer_update(&messages->writer, &row->tid, row->values, row->nulls);
 	note_gone(messages, before, queue_id);
 	note_there(messages, row, queue_id, now ? 1 : 0);
+	count_update(messages, before);
 }
 
 void
@@ -155,6 +187,7 @@ message_delete(MessageTable *messages, const MessageRow *row, int64 queue_id)
 
 	delete_row(messages->table, &tid);
 	note_gone(messages, row, queue_id);
+	count_delete(messages, row);
 }
 
 bool
@@ -165,6 +198,7 @@ message_delete_unless_locked(MessageTable *messages, const MessageRow *row, Snap
 	if (!delete_row_unless_locked(messages->table, &tid, snapshot))
 		return false;
 	note_gone(messages, row, queue_id);
+	count_delete(messages, row);
 	return true;
 }
 

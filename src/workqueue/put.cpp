@@ -10,14 +10,13 @@
 #include "server/kept_array.h"
 #include "server/settings.h"
 #include "server/uuids.h"
+#include "state/spread.h"
 
 namespace queen
 {
 
 namespace
 {
-
-constexpr int16 shards = 32;
 
 /* A log that this transaction has locked, and the shard of what it puts there. */
 struct Note
@@ -91,7 +90,7 @@ hold(const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *queue)
 	queue_table_close(&queues);
 	if (note != nullptr)
 		return note->shard;
-	shard = (int16) pg_prng_uint64_range(&pg_global_prng_state, 0, shards - 1);
+	shard = spread_draw(own_tables(), queue->log_id);
 	if (notes.count < most_notes)
 	{
 		kept_array_reserve(&notes, 1);

@@ -1,0 +1,289 @@
+/*
+ * recount.cpp: do the counts agree with the messages, and what mends them. queen.rollup_drift(), rollup_rebuild(), rollup_mend().
+ *
+ * A message and its count are changed by one commit. So what the two differ by in one snapshot is what is wrong, whatever is going on beside: it is
+ * counted without a lock on either, and added like any other change.
+ *
+ * Raises. Locks: who mends holds off others who do, and drop and purge of the queues that it mends, to the end of the transaction. Runs in backends
+ * and workers; without mending also on a standby.
+ */
+#include "log/log_lock.h"
+#include "log/queues.h"
+#include "server/errors.h"
+#include "server/guards.h"
+#include "server/settings.h"
+#include "server/timed_wait.h"
+#include "state/rollup.h"
+#include "state/shard_rows.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* Of advisory locks (field 4), see log/partition_lock.cpp: who mends. Keyed by database. */
+constexpr uint16 mend_lock_class = 0x515A;
+
+/* Of all logs, or of one. */
+constexpr int64 all_logs = 0;
+
+struct CellKey
+{
+	int64 log_id;
+	int64 place; /* priority and shard */
+};
+
+/* What the messages of a shard come to, without what is counted. */
+struct Cell
+{
+	CellKey key;
+	ShardCounts drift;
+};
+
+struct Recount
+{
+	int64 log_id;
+	Oid tables;
+	HTAB *cells;
+};
+
+void
+add(const Recount *recount, const ShardCounts *counts, int sign)
+{
+	const CellKey key = {counts->log_id, (int64) counts->priority << 16 | (uint16) counts->shard};
+	bool found;
+	Cell *cell;
+
+	if (recount->log_id != all_logs && recount->log_id != counts->log_id)
+		return;
+	cell = (Cell *) hash_search(recount->cells, &key, HASH_ENTER, &found);
+	if (!found)
+		cell->drift = {counts->log_id, counts->priority, counts->shard, 0, 0};
+	cell->drift.ready += sign * counts->ready;
+	cell->drift.in_flight += sign * counts->in_flight;
+}
+
+void
+subtract(const ShardCounts *counts, void *arg)
+{
+	add((const Recount *) arg, counts, -1);
+}
+
+void
+add_message(const Recount *recount, TupleTableSlot *slot)
+{
+	ShardCounts one;
+
+	slot_getsomeattrs(slot, counted_col_shard + 1);
+	one = {DatumGetInt64(slot->tts_values[counted_col_log_id]), DatumGetInt16(slot->tts_values[counted_col_priority]),
+		   DatumGetInt16(slot->tts_values[counted_col_shard]), slot->tts_isnull[counted_col_visible_at],
+		   !slot->tts_isnull[counted_col_visible_at]};
+	add(recount, &one, 1);
+}
+
+void
+add_all_messages(const Recount *recount, Relation messages, Snapshot snapshot)
+{
+	TupleTableSlot *slot = table_slot_create(messages, nullptr);
+	TableScanDesc scan = table_beginscan(messages, snapshot, 0, nullptr);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		add_message(recount, slot);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/* Of one log, and one state: a part of the table. */
+void
+add_messages(const Recount *recount, Relation messages, AttrNumber order, const char *state, Snapshot snapshot)
+{
+	Relation index = open_partial_index(messages, {counted_col_log_id + 1, counted_col_priority + 1, order},
+										counted_col_state + 1, state, AccessShareLock);
+	IndexScan scan;
+
+	index_scan_open(&scan, messages, index, snapshot);
+	index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, recount->log_id);
+	index_scan_start(&scan);
+	while (index_scan_next(&scan, ForwardScanDirection))
+		add_message(recount, scan.slot);
+	index_scan_close(&scan);
+	index_close(index, NoLock);
+}
+
+/* What is wrong, in the order in which shards are locked; palloc'ed. */
+ShardCounts *
+measure(int64 log_id, Snapshot snapshot, int *count)
+{
+	Relation messages = open_table(Table::messages, AccessShareLock);
+	HASHCTL control = {};
+	Recount recount = {log_id, own_tables(), nullptr};
+	HASH_SEQ_STATUS each;
+	ShardCounts *drifts;
+	const Cell *cell;
+
+	control.keysize = sizeof(CellKey);
+	control.entrysize = sizeof(Cell);
+	control.hcxt = CurrentMemoryContext;
+	recount.cells = hash_create("queen recount", 1024, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	if (log_id == all_logs)
+		add_all_messages(&recount, messages, snapshot);
+	else
+	{
+		add_messages(&recount, messages, counted_col_order + 1, "READY", snapshot);
+		add_messages(&recount, messages, counted_col_visible_at + 1, "IN_FLIGHT", snapshot);
+	}
+	table_close(messages, NoLock);
+	shard_rows_each(snapshot, subtract, &recount);
+	/* the snapshot sees what this transaction has done, and its counts are still to be written */
+	drifts = rollup_pending(recount.tables, count);
+	for (int i = 0; i < *count; i++)
+		add(&recount, &drifts[i], -1);
+	pfree(drifts);
+
+	drifts = (ShardCounts *) palloc_extended(sizeof(ShardCounts) * (Size) Max(hash_get_num_entries(recount.cells), 1),
+											 MCXT_ALLOC_HUGE);
+	*count = 0;
+	hash_seq_init(&each, recount.cells);
+	while ((cell = (const Cell *) hash_seq_search(&each)) != nullptr)
+		if (cell->drift.ready != 0 || cell->drift.in_flight != 0)
+			drifts[(*count)++] = cell->drift;
+	hash_destroy(recount.cells);
+	qsort(drifts, (size_t) *count, sizeof(ShardCounts), [](const void *left, const void *right) {
+		return shard_order((const ShardCounts *) left, (const ShardCounts *) right);
+	});
+	return drifts;
+}
+
+void
+acquire(void *arg)
+{
+	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
+}
+
+/* What two measure in turn, both would add. */
+void
+hold_off_others()
+{
+	LOCKTAG tag;
+
+	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, 0, mend_lock_class);
+	if (!run_with_timeout(setting_flush_timeout, true, acquire, &tag))
+		ereport(ERROR,
+				(errcode(errcode_flush_timeout), errmsg("somebody else is mending the counts"),
+				 errdetail("Waited %d ms (queen.flush_timeout).", setting_flush_timeout), errhint("Try again.")));
+}
+
+/* Keep a log from being dropped; false when it is nobody's any more. */
+bool
+hold_log(int64 log_id)
+{
+	QueueTable queues;
+	QueueRow queue;
+	bool found;
+
+	queue_table_open(&queues, AccessShareLock);
+	found = queue_find_by_log(&queues, log_id, &queue);
+	if (found)
+	{
+		log_lock_to_put(log_id, queue.name);
+		/* who dropped it may have been waited for */
+		found = queue_find_by_log(&queues, log_id, &queue);
+	}
+	queue_table_close(&queues);
+	return found;
+}
+
+/* Returns how many shards were wrong. */
+int64
+mend(int64 log_id)
+{
+	Snapshot snapshot;
+	ShardCounts *drifts;
+	int64 held = 0;
+	int64 mended = 0;
+	bool found = false;
+	int count;
+
+	hold_off_others();
+	snapshot = register_latest_snapshot();
+	drifts = measure(log_id, snapshot, &count);
+	UnregisterSnapshot(snapshot);
+	for (int i = 0; i < count; i++)
+	{
+		if (drifts[i].log_id != held)
+			found = hold_log(drifts[i].log_id);
+		held = drifts[i].log_id;
+		if (!found)
+			continue;
+		rollup_note(own_tables(), drifts[i]);
+		mended++;
+	}
+	pfree(drifts);
+	rollup_settle();
+	return mended;
+}
+
+} // namespace
+
+QUEEN_FUNCTION(queen_rollup_drift)
+QUEEN_FUNCTION(queen_rollup_rebuild)
+QUEEN_FUNCTION(queen_rollup_mend)
+
+/* queen.rollup_drift() returns setof (log_id, priority, shard, ready, in_flight): as the statement's snapshot sees it */
+Datum
+queen_rollup_drift(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+	ShardCounts *drifts;
+	int count;
+
+	InitMaterializedSRF(fcinfo, 0);
+	drifts = measure(all_logs, GetActiveSnapshot(), &count);
+	for (int i = 0; i < count; i++)
+	{
+		Datum values[] = {Int64GetDatum(drifts[i].log_id), Int16GetDatum(drifts[i].priority),
+						  Int16GetDatum(drifts[i].shard), Int64GetDatum(drifts[i].ready),
+						  Int64GetDatum(drifts[i].in_flight)};
+		bool nulls[lengthof(values)] = {};
+
+		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
+	}
+	pfree(drifts);
+	return (Datum) 0;
+}
+
+/* queen.rollup_rebuild(queue text) returns bigint */
+Datum
+queen_rollup_rebuild(PG_FUNCTION_ARGS)
+{
+	int64 log_id = all_logs;
+
+	guard_write("queen.rollup_rebuild()");
+	if (!PG_ARGISNULL(0))
+	{
+		const Name name = name_argument(fcinfo, 0, "queue");
+		QueueRow queue;
+
+		queue_get(setting_tenant(), name, &queue);
+		queue_check_kind(&queue, QueueKind::work, "Only the messages of work queues are counted when they change.");
+		log_id = queue.log_id;
+	}
+	PG_RETURN_INT64(mend(log_id));
+}
+
+/* queen.rollup_mend(log_id bigint) returns boolean: part of queen.verify(); false when the log is nobody's */
+Datum
+queen_rollup_mend(PG_FUNCTION_ARGS)
+{
+	const int64 log_id = PG_GETARG_INT64(0);
+
+	guard_write("queen.verify(repair => true)");
+	(void) mend(log_id);
+	PG_RETURN_BOOL(hold_log(log_id));
+}
+
+} // namespace queen

@@ -1,0 +1,31 @@
+/*
+ * spread.h: over how many shards a work queue's counts are spread. README.md says why it grows, and when.
+ *
+ * A hint, in shared memory of fixed size when preloaded, else each process's own. Nothing here raises. No locks.
+ */
+#ifndef QUEEN_STATE_SPREAD_H
+#define QUEEN_STATE_SPREAD_H
+
+#include "server/pg.h"
+
+namespace queen
+{
+
+/* A part of the stored layout: a message's shard is below this for good. */
+inline constexpr int16 most_shards = 32;
+
+/* Called once by _PG_init. */
+void spread_init();
+
+/* How many shards are drawn from: 1, or a greater power of two. */
+int16 spread_of(Oid tables, int64 log_id);
+
+/* A shard for what a transaction puts into a log. */
+int16 spread_draw(Oid tables, int64 log_id);
+
+/* Who found this spread had to wait: it is twice that, unless somebody has widened it since. */
+void spread_widen(Oid tables, int64 log_id, int16 found);
+
+} // namespace queen
+
+#endif
