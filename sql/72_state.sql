@@ -13,3 +13,15 @@ COMMENT ON FUNCTION queen.rollup_drift() IS
 CREATE FUNCTION queen.rollup_mend(log_id bigint)
 RETURNS boolean LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_mend';
 COMMENT ON FUNCTION queen.rollup_mend(bigint) IS 'Part of queen.verify(): one repair.';
+
+CREATE FUNCTION queen.stat_rollup(OUT failures bigint, OUT rebuilds bigint, OUT mended bigint, OUT last_failure timestamptz, OUT last_rebuild timestamptz)
+RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_stat_rollup';
+COMMENT ON FUNCTION queen.stat_rollup() IS 'The row of pg_stat_queen_rollup; null when queen is not preloaded.';
+
+CREATE VIEW queen.pg_stat_queen_rollup AS
+	SELECT s.* FROM queen.stat_rollup() s WHERE s.failures IS NOT NULL;
+COMMENT ON VIEW queen.pg_stat_queen_rollup IS
+'Counts of work queues that did not agree with the messages, of all databases, since the server started; no row when queen is not preloaded. All zero unless somebody writes queen''s tables or turns their triggers off. Exact, from shared memory.';
+COMMENT ON COLUMN queen.pg_stat_queen_rollup.failures IS 'Transactions that failed because a count would have fallen below zero (QN003).';
+COMMENT ON COLUMN queen.pg_stat_queen_rollup.rebuilds IS 'Queues that keepers have counted anew because of that.';
+COMMENT ON COLUMN queen.pg_stat_queen_rollup.mended IS 'Counts, each of a queue, priority and shard, that were wrong then and are right since.';

@@ -75,6 +75,7 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('rollup_rebuild', 'owner'),
 		('rollup_drift', 'owner'),
 		('rollup_mend', 'owner'),
+		('stat_rollup', 'owner'),
 		('change_rights', 'owner'),
 		('grant_producer', 'owner'),
 		('grant_consumer', 'owner'),

@@ -13,6 +13,7 @@
 #include "server/relations.h"
 #include "server/settings.h"
 #include "server/xact.h"
+#include "state/drifted.h"
 #include "state/rollup.h"
 #include "state/spread.h"
 #include "timers/counts.h"
@@ -40,6 +41,7 @@ _PG_init(void)
 	queen::aborted_init();
 	queen::changes_init();
 	queen::spread_init();
+	queen::drifted_init();
 	queen::workqueue_init();
 	queen::timer_news_init();
 	queen::timer_counts_init();

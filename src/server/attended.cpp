@@ -24,6 +24,8 @@ struct Board
 static_assert(std::atomic<uint32>::is_always_lock_free);
 
 constinit Board *board = nullptr;
+using Ring = void (*)(Oid database);
+constinit Ring ring_keeper = nullptr;
 
 void
 lay_out(void *memory)
@@ -68,6 +70,19 @@ attended_set(int place, Oid database)
 {
 	board->databases[place].store(database, std::memory_order_relaxed);
 	board->changes.fetch_add(1, std::memory_order_release);
+}
+
+void
+keeper_ring()
+{
+	if (ring_keeper != nullptr && keeper_attends())
+		ring_keeper(MyDatabaseId);
+}
+
+void
+attended_set_ring(void (*ring)(Oid database))
+{
+	ring_keeper = ring;
 }
 
 void

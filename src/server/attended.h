@@ -1,5 +1,5 @@
 /*
- * attended.h: does a keeper attend to this database? Whoever serves leaves to it what it does as well.
+ * attended.h: does a keeper attend to this database? Whoever serves leaves to it what it does as well, and wakes it for what it alone does.
  *
  * In shared memory, so only when preloaded. Nothing here raises but attended_init.
  */
@@ -16,6 +16,12 @@ bool keeper_attends();
 
 /* A keeper is there, or gone (InvalidOid). place: of the registry of workers, less than max_worker_processes. */
 void attended_set(int place, Oid database);
+
+/* Wake the keeper of this database, if there is one. */
+void keeper_ring();
+
+/* How that is done: told by who knows the processes. */
+void attended_set_ring(void (*ring)(Oid database));
 
 /* Called once by _PG_init. */
 void attended_init();

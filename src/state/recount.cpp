@@ -7,6 +7,8 @@
  * Raises. Locks: who mends holds off others who do, and drop and purge of the queues that it mends, to the end of the transaction. Runs in backends
  * and workers; without mending also on a standby.
  */
+#include "state/recount.h"
+
 #include "log/log_lock.h"
 #include "log/queues.h"
 #include "server/errors.h"
@@ -24,9 +26,6 @@ namespace
 
 /* Of advisory locks (field 4), see log/partition_lock.cpp: who mends. Keyed by database. */
 constexpr uint16 mend_lock_class = 0x515A;
-
-/* Of all logs, or of one. */
-constexpr int64 all_logs = 0;
 
 struct CellKey
 {
@@ -197,9 +196,10 @@ hold_log(int64 log_id)
 	return found;
 }
 
-/* Returns how many shards were wrong. */
+} // namespace
+
 int64
-mend(int64 log_id)
+recount_mend(int64 log_id)
 {
 	Snapshot snapshot;
 	ShardCounts *drifts;
@@ -226,8 +226,6 @@ mend(int64 log_id)
 	rollup_settle();
 	return mended;
 }
-
-} // namespace
 
 QUEEN_FUNCTION(queen_rollup_drift)
 QUEEN_FUNCTION(queen_rollup_rebuild)
@@ -272,7 +270,7 @@ queen_rollup_rebuild(PG_FUNCTION_ARGS)
 		queue_check_kind(&queue, QueueKind::work, "Only the messages of work queues are counted when they change.");
 		log_id = queue.log_id;
 	}
-	PG_RETURN_INT64(mend(log_id));
+	PG_RETURN_INT64(recount_mend(log_id));
 }
 
 /* queen.rollup_mend(log_id bigint) returns boolean: part of queen.verify(); false when the log is nobody's */
@@ -282,7 +280,7 @@ queen_rollup_mend(PG_FUNCTION_ARGS)
 	const int64 log_id = PG_GETARG_INT64(0);
 
 	guard_write("queen.verify(repair => true)");
-	(void) mend(log_id);
+	(void) recount_mend(log_id);
 	PG_RETURN_BOOL(hold_log(log_id));
 }
 

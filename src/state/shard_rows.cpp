@@ -9,6 +9,7 @@
 #include "server/errors.h"
 #include "server/settings.h"
 #include "server/timed_wait.h"
+#include "state/drifted.h"
 
 namespace queen
 {
@@ -53,9 +54,11 @@ queue_of(int64 log_id)
 }
 
 [[noreturn]] void
-raise_drifted(const ShardCounts *change, int64 ready, int64 in_flight)
+raise_drifted(Oid tables, const ShardCounts *change, int64 ready, int64 in_flight)
 {
 	const bool of_ready = ready + change->ready < 0;
+
+	drifted_report(tables, change->log_id);
 
 	ereport(ERROR, (errcode(errcode_counts_drifted),
 					errmsg("the count of %s messages of %s would fall below zero", of_ready ? "ready" : "in-flight",
@@ -63,8 +66,8 @@ raise_drifted(const ShardCounts *change, int64 ready, int64 in_flight)
 					errdetail("In shard %d of priority %d %lld are counted, and the transaction takes %lld of them.",
 							  change->shard, change->priority, (long long) (of_ready ? ready : in_flight),
 							  (long long) -(of_ready ? change->ready : change->in_flight)),
-					errhint("The counts do not agree with table queen.messages, which is right: mend them with "
-							"queen.rollup_rebuild(), and try again.")));
+					errhint("The counts do not agree with table queen.messages, which is right. A keeper mends them "
+							"at once; where there is none, queen.rollup_rebuild() does. Then try again.")));
 	pg_unreachable();
 }
 
@@ -96,7 +99,7 @@ change_row(ShardWriter *writer, const ShardCounts *change)
 	if (wait.result != EraLock::ok)
 		return false;
 	if (ready + change->ready < 0 || in_flight + change->in_flight < 0)
-		raise_drifted(change, ready, in_flight);
+		raise_drifted(writer->tables, change, ready, in_flight);
 	rows->values[shard_col_ready] = Int64GetDatum(ready + change->ready);
 	rows->values[shard_col_in_flight] = Int64GetDatum(in_flight + change->in_flight);
 	era_update(rows);
@@ -110,7 +113,7 @@ make_row(ShardWriter *writer, const ShardCounts *change)
 	EraHandle *rows = &writer->rows;
 
 	if (change->ready < 0 || change->in_flight < 0)
-		raise_drifted(change, 0, 0);
+		raise_drifted(writer->tables, change, 0, 0);
 	if (!era_birth(rows))
 		return false;
 	rows->values[shard_col_ready] = Int64GetDatum(change->ready);

@@ -9,6 +9,7 @@
 #include "log/ring_floor.h"
 #include "log/work_calls.h"
 #include "server/settings.h"
+#include "state/drifted.h"
 #include "worker/process.h"
 
 namespace queen
@@ -133,10 +134,23 @@ expire_messages(const TaskRun *run)
 	return run->now + Min(Max(next - GetCurrentTimestamp(), (int64) USECS_PER_SEC), interval);
 }
 
+/* Counts of queues that a transaction has failed on. */
+core::Micros
+mend_counts(const TaskRun *run)
+{
+	(void) run;
+	drifted_mend_step();
+	return drifted_waits() ? 0 : core::never;
+}
+
 constexpr Task tasks[] = {
-	{"upkeep", TaskNeeds::nothing, nullptr, upkeep},	  {"floor", TaskNeeds::tables, nullptr, floor},
-	{"retention", TaskNeeds::tables, nullptr, retention}, {"clean-up", TaskNeeds::tables, nullptr, clean_up},
-	{"keys", TaskNeeds::tables, nullptr, expire_keys},	  {"messages", TaskNeeds::tables, nullptr, expire_messages},
+	{"upkeep", TaskNeeds::nothing, nullptr, upkeep},
+	{"floor", TaskNeeds::tables, nullptr, floor},
+	{"retention", TaskNeeds::tables, nullptr, retention},
+	{"clean-up", TaskNeeds::tables, nullptr, clean_up},
+	{"keys", TaskNeeds::tables, nullptr, expire_keys},
+	{"messages", TaskNeeds::tables, nullptr, expire_messages},
+	{"counts", TaskNeeds::tables, drifted_waits, mend_counts},
 };
 
 } // namespace

@@ -547,6 +547,18 @@ registry_look(Oid database)
 	unlock();
 }
 
+void
+registry_ring_keeper(Oid database)
+{
+	RegistryEntry *entry;
+
+	lock(LW_EXCLUSIVE);
+	entry = find(database);
+	if (entry != nullptr)
+		ring(&entry->processes[(int) WorkerKind::keeper]);
+	unlock();
+}
+
 int
 registry_evict(Oid database)
 {
@@ -592,6 +604,7 @@ registry_init()
 
 	part.size = offsetof(Registry, entries) + sizeof(RegistryEntry) * (Size) max_worker_processes + PG_CACHE_LINE_SIZE;
 	shared_memory_join(&part);
+	attended_set_ring(registry_ring_keeper);
 }
 
 } // namespace queen

@@ -144,6 +144,8 @@ void registry_poke_all();
 void registry_poke_launcher();
 /* The workers of a database are to look whether the extension is there. */
 void registry_look(Oid database);
+/* The keeper of a database is to ask its tasks whether there is something for them. */
+void registry_ring_keeper(Oid database);
 /* Tell the workers of a database to leave; how many there are still. */
 int registry_evict(Oid database);
 /* SIGTERM for those. */

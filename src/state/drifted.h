@@ -1,0 +1,28 @@
+/*
+ * drifted.h: queues whose counts a commit has found to be wrong: told by who failed on them, mended by the keeper.
+ *
+ * In shared memory of fixed size, so only when preloaded; without, nobody is told.
+ */
+#ifndef QUEEN_STATE_DRIFTED_H
+#define QUEEN_STATE_DRIFTED_H
+
+#include "server/pg.h"
+
+namespace queen
+{
+
+/* Called once by _PG_init. */
+void drifted_init();
+
+/* A transaction fails because of a log's counts. Wakes the keeper. Never raises. */
+void drifted_report(Oid tables, int64 log_id);
+
+/* Is there something for drifted_mend_step in this database? Never raises. */
+bool drifted_waits();
+
+/* A task of the keeper: mend the counts of a queue that was reported. Commit after it. Raises; it is tried again then. */
+void drifted_mend_step();
+
+} // namespace queen
+
+#endif
