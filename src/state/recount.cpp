@@ -2,7 +2,7 @@
  * recount.cpp: do the counts agree with the messages, and what mends them. queen.rollup_drift(), rollup_rebuild(), rollup_mend().
  *
  * A message and its count are changed by one commit. So what the two differ by in one snapshot is what is wrong, whatever is going on beside: it is
- * counted without a lock on either, and added like any other change.
+ * counted beside whoever writes either, and added like any other change.
  *
  * Raises. Locks: who mends holds off others who do, and drop and purge of the queues that it mends, to the end of the transaction. Runs in backends
  * and workers; without mending also on a standby.
@@ -115,9 +115,8 @@ add_messages(const Recount *recount, Relation messages, AttrNumber order, const 
 
 /* What is wrong, in the order in which shards are locked; palloc'ed. */
 ShardCounts *
-measure(int64 log_id, Snapshot snapshot, int *count)
+measure(int64 log_id, Relation messages, Snapshot snapshot, int *count)
 {
-	Relation messages = open_table(Table::messages, AccessShareLock);
 	HASHCTL control = {};
 	Recount recount = {log_id, own_tables(), nullptr};
 	HASH_SEQ_STATUS each;
@@ -135,7 +134,6 @@ measure(int64 log_id, Snapshot snapshot, int *count)
 		add_messages(&recount, messages, counted_col_order + 1, "READY", snapshot);
 		add_messages(&recount, messages, counted_col_visible_at + 1, "IN_FLIGHT", snapshot);
 	}
-	table_close(messages, NoLock);
 	shard_rows_each(snapshot, subtract, &recount);
 	/* the snapshot sees what this transaction has done, and its counts are still to be written */
 	drifts = rollup_pending(recount.tables, count);
@@ -201,6 +199,7 @@ hold_log(int64 log_id)
 int64
 recount_mend(int64 log_id)
 {
+	Relation messages;
 	Snapshot snapshot;
 	ShardCounts *drifts;
 	int64 held = 0;
@@ -209,9 +208,12 @@ recount_mend(int64 log_id)
 	int count;
 
 	hold_off_others();
+	/* before the snapshot, and to the end: a TRUNCATE takes away what is counted, and no snapshot sees what it has emptied */
+	messages = open_table(Table::messages, RowExclusiveLock);
 	snapshot = register_latest_snapshot();
-	drifts = measure(log_id, snapshot, &count);
+	drifts = measure(log_id, messages, snapshot, &count);
 	UnregisterSnapshot(snapshot);
+	table_close(messages, NoLock);
 	for (int i = 0; i < count; i++)
 	{
 		if (drifts[i].log_id != held)
@@ -236,11 +238,14 @@ Datum
 queen_rollup_drift(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation messages;
 	ShardCounts *drifts;
 	int count;
 
 	InitMaterializedSRF(fcinfo, 0);
-	drifts = measure(all_logs, GetActiveSnapshot(), &count);
+	messages = open_table(Table::messages, AccessShareLock);
+	drifts = measure(all_logs, messages, GetActiveSnapshot(), &count);
+	table_close(messages, NoLock);
 	for (int i = 0; i < count; i++)
 	{
 		Datum values[] = {Int64GetDatum(drifts[i].log_id), Int16GetDatum(drifts[i].priority),
