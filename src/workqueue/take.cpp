@@ -15,8 +15,8 @@ namespace queen
 namespace
 {
 
-/* Messages that a call moves to the dead letters on its way. */
-constexpr int most_burials = 100;
+/* Messages that a call moves to the dead letters on its way; as many as it may deliver if that is more, so that they don't pile up. */
+constexpr int64 most_burials = 100;
 
 /* A call under way. */
 struct Take
@@ -26,7 +26,7 @@ struct Take
 	Taken *taken;
 	MessageTable messages;
 	TimestampTz now;
-	int burials;
+	int64 burials;
 	bool alone; /* what was taken, or buried, is to be the only thing that its call does */
 	PassedBy passed;
 };
@@ -61,7 +61,7 @@ bury(Take *take, const MessageRow *row, int32 deliveries, int32 aborted, Snapsho
 {
 	if (aborted == 0)
 	{
-		if (take->burials == most_burials)
+		if (take->burials == Max(most_burials, take->request->most))
 			return Met::left;
 		take->burials += message_bury_unless_locked(&take->messages, take->request->queue, row, deliveries, snapshot);
 		return Met::gone;

@@ -155,6 +155,16 @@ SELECT counts('work jobs');
 SELECT dequeued('work jobs', 10);
 SELECT message, priority, attempts, error, consumer_group, partition, msg_offset FROM queen.list_dead('work jobs');
 
+-- … a hundred by a call, or as many as it may deliver.
+SELECT queen.create_queue('work many', 'work', '{"max_delivery_attempts": 1}');
+SELECT count(*) FROM queen.enqueue_batch('work many', (SELECT jsonb_agg(n) FROM generate_series(1, 500) n));
+SELECT count(queen.change_visibility(message_id, receipt, '0')) FROM queen.dequeue('work many', 500);
+SELECT count(queen.enqueue('work many', '"live"'));
+SELECT dequeued('work many', 10);
+SELECT exhausted FROM queen.count_messages('work many') WHERE priority = 'medium';
+SELECT dequeued('work many', 250);
+SELECT exhausted FROM queen.count_messages('work many') WHERE priority = 'medium';
+
 -- Rejected: again after the delay, which is 0 here, or given up; with the error.
 SELECT rejected('"4"', 'first'), rejected('"4"', 'again');
 SELECT dequeued('work jobs', 10);
