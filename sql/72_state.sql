@@ -11,7 +11,7 @@ COMMENT ON FUNCTION queen.rollup_drift() IS
 'Part of queen.verify(): by how much the counts of work queues are too low (above zero) or too high (below zero); none when they are right. Reads all messages, under the statement''s snapshot.';
 
 CREATE FUNCTION queen.rollup_mend(log_id bigint)
-RETURNS boolean LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_mend';
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_mend';
 COMMENT ON FUNCTION queen.rollup_mend(bigint) IS 'Part of queen.verify(): one repair.';
 
 CREATE FUNCTION queen.stat_rollup(OUT failures bigint, OUT rebuilds bigint, OUT mended bigint, OUT last_failure timestamptz, OUT last_rebuild timestamptz)

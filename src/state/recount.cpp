@@ -282,9 +282,12 @@ queen_rollup_rebuild(PG_FUNCTION_ARGS)
 Datum
 queen_rollup_mend(PG_FUNCTION_ARGS)
 {
-	const int64 log_id = PG_GETARG_INT64(0);
+	int64 log_id;
 
 	guard_write("queen.verify(repair => true)");
+	if (PG_ARGISNULL(0))
+		raise_null_argument("log_id");
+	log_id = PG_GETARG_INT64(0);
 	(void) recount_mend(log_id);
 	PG_RETURN_BOOL(hold_log(log_id));
 }

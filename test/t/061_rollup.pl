@@ -83,7 +83,8 @@ my (undef, undef, $err) = $node->psql('postgres', q{SELECT count(*) FROM queen.d
 like($err, qr/the count of ready messages of queue "drift" would fall below zero/, 'a commit fails on wrong counts');
 wait_for_sql($node, "SELECT rebuilds = 1 FROM queen.pg_stat_queen_rollup", 'the keeper to mend them');
 is($sql->($drift), '0', 'the keeper mends them');
-is($sql->(q{SELECT count(*) FROM queen.dequeue('drift', 3)}), '3', 'and it can be tried again');
+# each has a delivery that rolled back, and so comes alone
+is(join('', map { $sql->(q{SELECT message FROM queen.dequeue('drift', 3)}) } 1 .. 3), '123', 'and it can be tried again');
 is($sql->($counted . "'drift'"), '0/3', 'and is counted');
 is($sql->('SELECT failures, rebuilds, mended, last_failure < last_rebuild FROM queen.pg_stat_queen_rollup'), '1|1|1|t', 'all of that is counted, too');
 ok($node->log_contains(qr/LOG: .*1 counts of queue "drift" did not agree with its messages/), 'and said in the log');
@@ -106,7 +107,7 @@ $standby->stop;
 my $copy = new_node('rollup_copy', settings => "wal_level = logical\n");
 $copy->safe_psql('postgres', q{SELECT queen.create_queue('drift', 'work')});
 $sql->(q{ALTER TABLE queen.messages REPLICA IDENTITY FULL; CREATE PUBLICATION p FOR TABLE queen.messages});
-$copy->safe_psql('postgres', 'CREATE SUBSCRIPTION s CONNECTION \'' . $node->connstr('postgres') . '\' PUBLICATION p');
+$copy->safe_psql('postgres', 'CREATE SUBSCRIPTION s CONNECTION $$' . $node->connstr('postgres') . '$$ PUBLICATION p');
 $copy->wait_for_subscription_sync($node, 's') if $copy->can('wait_for_subscription_sync');
 wait_for_sql($copy, "SELECT count(*) = 0 FROM pg_subscription_rel WHERE srsubstate NOT IN ('r', 's')", 'the initial copy');
 is($copy->safe_psql('postgres', $drift), '0', 'the initial copy is counted');
