@@ -209,7 +209,7 @@ recount_mend(int64 log_id)
 
 	hold_off_others();
 	/* before the snapshot, and to the end: a TRUNCATE takes away what is counted, and no snapshot sees what it has emptied */
-	messages = open_table(Table::messages, RowExclusiveLock);
+	messages = open_table(Table::messages, AccessShareLock);
 	snapshot = register_latest_snapshot();
 	drifts = measure(log_id, messages, snapshot, &count);
 	UnregisterSnapshot(snapshot);

@@ -258,7 +258,7 @@ RESET client_min_messages;
 SELECT count(*) FROM queen.queue_priority_shards s WHERE NOT EXISTS (SELECT FROM queen.queues q WHERE q.log_id = s.log_id);
 SELECT count(*) FROM queen.queue_priority_state_shard s WHERE NOT EXISTS (SELECT FROM queen.queues q WHERE q.log_id = s.log_id);
 
--- Another library's PRE_COMMIT, behind ours, enqueues: written at once.
+-- Another library's PRE_COMMIT, before ours, enqueues. One behind ours: 061.
 SET client_min_messages = warning;
 CREATE EXTENSION queen_test;
 RESET client_min_messages;

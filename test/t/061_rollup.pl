@@ -130,6 +130,13 @@ $sql->('CREATE DATABASE restored');
 command_ok([ 'pg_restore', '-d', $node->connstr('restored'), $node->basedir . '/dump' ], 'and its restore');
 is($node->safe_psql('restored', $counted . "'drift'") . $node->safe_psql('restored', $drift), '1/10', 'has the counts that its messages make');
 
+# ---- another library's PRE_COMMIT, behind ours, enqueues: nothing would write its counts later ----
+
+my $late = new_node('rollup_late', preload => 'queen_test, queen');
+$late->safe_psql('postgres', q{BEGIN; SELECT queen.enqueue('late', '1'); SELECT queen_test_run_at_commit($$SELECT queen.enqueue('late', '2', 'high'), queen.enqueue('late', '3')$$); COMMIT});
+is($late->safe_psql('postgres', $counted . "'late'") . ' ' . $late->safe_psql('postgres', $drift), '3/0 0', 'what is enqueued behind the flush is counted');
+$late->stop;
+
 check_log($node);
 $node->stop;
 $copy->stop;
