@@ -270,3 +270,7 @@ COMMIT;
 SELECT counted('rollup late');
 DROP EXTENSION queen_test;
 SELECT item, problem FROM queen.verify() WHERE item = 'counts';
+-- nothing is left for other tests
+SELECT queen.drop_queue('rollup late');
+SET client_min_messages = error;
+CALL queen.maintain();
