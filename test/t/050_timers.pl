@@ -103,6 +103,9 @@ cmp_ok($sql->("SELECT extract(epoch FROM enqueued_at) - $let_go FROM queen.peek(
 
 # … also by somebody who fires by hand and thinks better of it: what he had was passed by
 $setting->('queen.timers = off');
+sleep(0.5);
+# (its queue is there: what is seen is the timer, not a birth that is undone)
+$sql->("SELECT queen.create_queue('by hand')");
 $sql->($due_in->('by hand', 'k', 0));
 $holder->query_safe('BEGIN; SELECT queen.fire_timers()');
 $setting->('queen.timers = on');
