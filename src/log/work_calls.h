@@ -33,7 +33,10 @@ struct WorkQueueState
 	/* what is counted: as the rows say */
 	int64 stored_ready[priority_count];
 	int64 stored_in_flight[priority_count];
-	/* what time has made of it. Below zero: what is counted is wrong */
+	/* messages that were met: all there are, or those that time has changed */
+	bool met_all;
+	int64 met_ready[priority_count];
+	int64 met_in_flight[priority_count];
 	StateGauges gauges[priority_count];
 };
 
@@ -58,8 +61,8 @@ struct WorkCalls
 	bool (*expire_step)(bool first, TimestampTz *next);
 
 	/*
-	 * The state of work queues, which are sorted by log_id, as a snapshot sees them at a time. Reads what time has changed since it was written, and a
-	 * message or two of each priority.
+	 * The state of work queues, which are sorted by log_id, as a snapshot sees them at a time. Meets what time has changed since it was written, and a
+	 * message or two of each priority; or all of them, where that is less work. What is counted must be what was met, or more if that is not all.
 	 */
 	void (*states)(Snapshot snapshot, TimestampTz now, WorkQueueState *queues, int count);
 

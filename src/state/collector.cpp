@@ -163,29 +163,24 @@ add_shard(const ShardCounts *counts, void *arg)
 	c->work[first].stored_in_flight[counts->priority - 1] += counts->in_flight;
 }
 
-/* Messages that cannot be there are taken from a count that is too low. Never clamped. */
+/* Never clamped: a count that is wrong would be wrong in what is shown, and nobody would know. */
 void
-check_counts(const Collection *c, const WorkQueueState *work, const Asked *asked)
+check_count(const WorkQueueState *work, const Asked *asked, int priority, bool of_ready)
 {
-	for (int i = 0; i < priority_count; i++)
-	{
-		const StateGauges *gauges = &work->gauges[i];
-		const bool of_ready = gauges->ready < 0;
+	const int64 counted = of_ready ? work->stored_ready[priority] : work->stored_in_flight[priority];
+	const int64 met = of_ready ? work->met_ready[priority] : work->met_in_flight[priority];
 
-		if (gauges->ready >= 0 && gauges->in_flight >= 0)
-			continue;
-		drifted_report(own_tables(), work->log_id);
-		ereport(ERROR,
-				(errcode(errcode_state_drifted),
-				 errmsg("the state of queue \"%s\" does not add up: its count of %s messages is too low", asked->name,
-						of_ready ? "ready" : "in-flight"),
-				 errdetail("Of priority %s %lld are counted, and %lld more have expired, or their visibility is over.",
-						   work_calls->priority_text((int16) (i + 1)),
-						   (long long) (of_ready ? work->stored_ready[i] : work->stored_in_flight[i]),
-						   (long long) -(of_ready ? gauges->ready : gauges->in_flight)),
-				 errhint("The counts do not agree with table queen.messages, which is right. A keeper mends them at "
-						 "once; where there is none, queen.rollup_rebuild() does.")));
-	}
+	if (work->met_all ? counted == met : counted >= met)
+		return;
+	drifted_report(own_tables(), work->log_id);
+	ereport(ERROR, (errcode(errcode_state_drifted),
+					errmsg("the state of queue \"%s\" is not known: its count of %s messages is wrong", asked->name,
+						   of_ready ? "ready" : "in-flight"),
+					errdetail("Of priority %s %lld are counted, and %s%lld are there.",
+							  work_calls->priority_text((int16) (priority + 1)), (long long) counted,
+							  work->met_all ? "" : "at least ", (long long) met),
+					errhint("The counts do not agree with table queen.messages, which is right. A keeper mends them "
+							"at once; where there is none, queen.rollup_rebuild() does.")));
 }
 
 void
@@ -201,9 +196,10 @@ collect_work_queues(Collection *c)
 		const WorkQueueState *work = &c->work[i];
 		QueueState *queue = &c->queues[c->work_of[i]];
 
-		check_counts(c, work, &c->asked[c->work_of[i]]);
 		for (int p = 0; p < priority_count; p++)
 		{
+			check_count(work, &c->asked[c->work_of[i]], p, true);
+			check_count(work, &c->asked[c->work_of[i]], p, false);
 			queue->gauges[p] = work->gauges[p];
 			queue->messages[p] = work->stored_ready[p] + work->stored_in_flight[p];
 		}

@@ -13,6 +13,9 @@ namespace queen
 namespace
 {
 
+/* A page of messages takes as long as that many seeks. */
+constexpr int64 seeks_of_page = 10;
+
 /* One collection. */
 struct States
 {
@@ -62,6 +65,23 @@ queue_of(const States *states, int64 log_id)
 	return first < states->count && states->queues[first].log_id == log_id ? &states->queues[first] : nullptr;
 }
 
+/* A message that nobody has in hand, or whose visibility is over. */
+void
+count_free(StateGauges *gauges, TupleTableSlot *slot, int32 limit, TimestampTz now)
+{
+	if (int8_of(slot, message_col_expires_at) <= now)
+		gauges->expired++;
+	else if (attempts_of(slot) >= limit)
+		gauges->exhausted++;
+	else
+	{
+		gauges->ready++;
+		gauges->oldest_ready = Min(gauges->oldest_ready, int8_of(slot, message_col_enqueued_at));
+	}
+}
+
+/* ---- by the indexes ---- */
+
 /* Messages that were never delivered, have expired and are not deleted yet: of all queues, because the index is. */
 void
 find_expired(States *states)
@@ -80,33 +100,27 @@ find_expired(States *states)
 			break;
 		queue = row.in_flight ? nullptr : queue_of(states, row.log_id);
 		if (queue != nullptr)
+		{
+			queue->met_ready[row.priority - priority_low]++;
 			queue->gauges[row.priority - priority_low].expired++;
+		}
 	}
 	index_scan_close(&scan);
 }
 
 /* Those whose visibility is over: delivered once at least, and in nobody's hands. */
-int64
-find_elapsed(States *states, const WorkQueueState *queue, int16 priority, StateGauges *gauges)
+void
+find_elapsed(States *states, WorkQueueState *queue, int16 priority)
 {
+	const int i = priority - priority_low;
 	IndexScan *scan = &states->in_flight;
-	int64 elapsed = 0;
 
 	message_scan_start(scan, MarkedIndex::in_flight, queue->log_id, priority, DT_NOBEGIN);
 	while (index_scan_next(scan, ForwardScanDirection) && int8_of(scan->slot, message_col_visible_at) <= states->now)
 	{
-		elapsed++;
-		if (int8_of(scan->slot, message_col_expires_at) <= states->now)
-			gauges->expired++;
-		else if (attempts_of(scan->slot) >= queue->limit)
-			gauges->exhausted++;
-		else
-		{
-			gauges->ready++;
-			gauges->oldest_ready = Min(gauges->oldest_ready, int8_of(scan->slot, message_col_enqueued_at));
-		}
+		queue->met_in_flight[i]++;
+		count_free(&queue->gauges[i], scan->slot, queue->limit, states->now);
 	}
-	return elapsed;
 }
 
 /* The first that was never delivered and has not expired. */
@@ -154,20 +168,99 @@ void
 find_of_priority(States *states, WorkQueueState *queue, int16 priority)
 {
 	const int i = priority - priority_low;
+	const int64 unexpired = queue->stored_ready[i] - queue->met_ready[i];
 	StateGauges *gauges = &queue->gauges[i];
-	/* so far those alone that were never delivered */
-	const int64 unexpired = queue->stored_ready[i] - gauges->expired;
-	int64 elapsed = 0;
 
 	if (queue->stored_in_flight[i] != 0)
-		elapsed = find_elapsed(states, queue, priority, gauges);
-	gauges->in_flight = queue->stored_in_flight[i] - elapsed;
+		find_elapsed(states, queue, priority);
+	gauges->in_flight = queue->stored_in_flight[i] - queue->met_in_flight[i];
 	if (unexpired > 0)
 		find_oldest_ready(states, queue, priority, gauges);
 	if (gauges->in_flight > 0)
 		find_oldest_in_flight(states, queue, priority, gauges);
-	/* never clamped: what can be taken again must not make up for a count that is wrong */
-	gauges->ready = unexpired < 0 ? unexpired : unexpired + gauges->ready;
+	gauges->ready += unexpired;
+}
+
+void
+find_by_indexes(States *states)
+{
+	Relation table = states->messages.table;
+
+	states->by_age =
+		open_partial_index(table, {message_col_log_id + 1, message_col_priority + 1, message_col_enqueued_at + 1},
+						   message_col_state + 1, "IN_FLIGHT", AccessShareLock);
+	message_scan_open(&states->ready, &states->messages, MarkedIndex::ready, states->snapshot);
+	message_scan_open(&states->in_flight, &states->messages, MarkedIndex::in_flight, states->snapshot);
+	index_scan_open(&states->age, table, states->by_age, states->snapshot);
+	find_expired(states);
+	for (int i = 0; i < states->count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int16 priority = priority_low; priority <= priority_high; priority++)
+			find_of_priority(states, &states->queues[i], priority);
+	}
+	index_scan_close(&states->age);
+	index_scan_close(&states->in_flight);
+	index_scan_close(&states->ready);
+	index_close(states->by_age, NoLock);
+}
+
+/* ---- by the table ---- */
+
+void
+meet(WorkQueueState *queue, TupleTableSlot *slot, TimestampTz now)
+{
+	const int i = DatumGetInt16(slot->tts_values[message_col_priority]) - priority_low;
+	const bool in_flight = !slot->tts_isnull[message_col_visible_at];
+	StateGauges *gauges = &queue->gauges[i];
+
+	queue->met_ready[i] += !in_flight;
+	queue->met_in_flight[i] += in_flight;
+	if (!in_flight || DatumGetTimestampTz(slot->tts_values[message_col_visible_at]) <= now)
+	{
+		count_free(gauges, slot, queue->limit, now);
+		return;
+	}
+	gauges->in_flight++;
+	gauges->oldest_in_flight =
+		Min(gauges->oldest_in_flight, DatumGetTimestampTz(slot->tts_values[message_col_enqueued_at]));
+}
+
+void
+find_by_table(States *states)
+{
+	TupleTableSlot *slot = table_slot_create(states->messages.table, nullptr);
+	TableScanDesc scan = table_beginscan(states->messages.table, states->snapshot, 0, nullptr);
+	WorkQueueState *queue = nullptr;
+
+	for (int i = 0; i < states->count; i++)
+		states->queues[i].met_all = true;
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		int64 log_id;
+
+		CHECK_FOR_INTERRUPTS();
+		slot_getsomeattrs(slot, message_col_attempts + 1);
+		log_id = DatumGetInt64(slot->tts_values[message_col_log_id]);
+		if (queue == nullptr || queue->log_id != log_id)
+			queue = queue_of(states, log_id);
+		if (queue != nullptr)
+			meet(queue, slot, states->now);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/* Of shallow queues there are more seeks than pages. */
+bool
+is_shallow(const States *states)
+{
+	int64 seeks = 1;
+
+	for (int i = 0; i < states->count; i++)
+		for (int p = 0; p < priority_count; p++)
+			seeks += (states->queues[i].stored_ready[p] != 0) + 2 * (states->queues[i].stored_in_flight[p] != 0);
+	return (int64) RelationGetNumberOfBlocks(states->messages.table) * seeks_of_page < seeks;
 }
 
 } // namespace
@@ -182,23 +275,10 @@ messages_states(Snapshot snapshot, TimestampTz now, WorkQueueState *queues, int 
 	states.queues = queues;
 	states.count = count;
 	message_table_open(&states.messages, AccessShareLock);
-	states.by_age = open_partial_index(
-		states.messages.table, {message_col_log_id + 1, message_col_priority + 1, message_col_enqueued_at + 1},
-		message_col_state + 1, "IN_FLIGHT", AccessShareLock);
-	message_scan_open(&states.ready, &states.messages, MarkedIndex::ready, snapshot);
-	message_scan_open(&states.in_flight, &states.messages, MarkedIndex::in_flight, snapshot);
-	index_scan_open(&states.age, states.messages.table, states.by_age, snapshot);
-	find_expired(&states);
-	for (int i = 0; i < count; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		for (int16 priority = priority_low; priority <= priority_high; priority++)
-			find_of_priority(&states, &queues[i], priority);
-	}
-	index_scan_close(&states.age);
-	index_scan_close(&states.in_flight);
-	index_scan_close(&states.ready);
-	index_close(states.by_age, NoLock);
+	if (is_shallow(&states))
+		find_by_table(&states);
+	else
+		find_by_indexes(&states);
 	message_table_close(&states.messages);
 }
 
