@@ -66,8 +66,8 @@ COMMENT ON COLUMN queen.pg_stat_queen_queues.expired IS 'Messages of a work queu
 COMMENT ON COLUMN queen.pg_stat_queen_queues.oldest_ready_age IS 'For how many seconds the oldest of the ready messages had been in the queue then; 0 when there was none. Of a work queue an estimate: calls that ran at the same time may have enqueued in another order, and one that somebody was taking may be passed by. Of a log exact, of the group that was behind most.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.oldest_in_flight_age IS 'For how many seconds the oldest of those in flight had been in the queue then, not for how long it was in somebody''s hands; 0 when there was none. Exact.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.messages IS 'Messages that are stored. Of a work queue exact: ready, in flight, exhausted and expired. Of a log an estimate: offsets that are retained, consumed or not.';
-COMMENT ON COLUMN queen.pg_stat_queen_queues.dead IS 'Dead letters of the queue and priority.';
-COMMENT ON COLUMN queen.pg_stat_queen_queues.timers IS 'Messages that wait for their time (queen.schedule, delayed pushes, the next occurrence of each cron rule).';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.dead IS 'Dead letters of the queue and priority. Exact up to some 20000 of all queues; beyond that by a count that is spread over several collections, and so as old as those.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.timers IS 'Messages that wait for their time (queen.schedule, delayed pushes, the next occurrence of each cron rule). Exact up to some 20000 of all queues, as dead is.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.bytes IS 'Of a log: what its retained messages take, compressed; an estimate, by those that came last. Null for a work queue: pg_total_relation_size says what all of them take together.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.collected_at IS 'When all this was so.';
 
