@@ -303,14 +303,14 @@ CREATE TABLE queen.queue_priority_shards (
 CREATE TABLE queen.queue_priority_state_shard (
 	log_id          bigint      NOT NULL,   -- the queue's
 	priority        bigint      NOT NULL,
-	shard           bigint      NOT NULL,   -- the messages'
+	shard           bigint      NOT NULL,   -- of who changes them
 	era             bigint      NOT NULL,
 	changes         bigint      NOT NULL,
 	ready_count     bigint      NOT NULL,
 	in_flight_count bigint      NOT NULL,
 	PRIMARY KEY (log_id, priority, shard, era),
-	-- for what SQL writes; the code looks before it writes
-	CONSTRAINT queue_priority_state_shard_count_check CHECK (ready_count >= 0 AND in_flight_count >= 0)
+	-- for what SQL writes; the code looks before it writes. What is ready is taken in another shard than it came in: of ready_count the sum is not below zero
+	CONSTRAINT queue_priority_state_shard_count_check CHECK (in_flight_count >= 0)
 );
 ALTER TABLE queen.queue_priority_state_shard SET (
 	fillfactor = 50, vacuum_truncate = off,

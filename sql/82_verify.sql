@@ -259,12 +259,12 @@ SELECT 'counts', format('log %s, priority %s, shard %s', log_id, priority, shard
 		WHEN s.era IS NULL THEN 'have no state'
 		WHEN i.created_at IS NULL THEN 'have no identity'
 		WHEN s.era <> s.changes / 16 THEN format('are in era %s after %s changes', s.era, s.changes)
-		WHEN s.ready_count < 0 OR s.in_flight_count < 0 THEN format('are %s ready and %s in flight', s.ready_count, s.in_flight_count)
+		WHEN s.in_flight_count < 0 THEN format('are %s in flight', s.in_flight_count)
 		ELSE 'are of no shard, or there twice'
 	END, false
 FROM queen.queue_priority_shards i
 	FULL JOIN (SELECT *, count(*) OVER (PARTITION BY log_id, priority, shard) AS n FROM queen.queue_priority_state_shard) s USING (log_id, priority, shard)
-WHERE s.era IS NULL OR i.created_at IS NULL OR s.era <> s.changes / 16 OR s.ready_count < 0 OR s.in_flight_count < 0 OR s.n > 1
+WHERE s.era IS NULL OR i.created_at IS NULL OR s.era <> s.changes / 16 OR s.in_flight_count < 0 OR s.n > 1
 	OR priority NOT BETWEEN 1 AND 3 OR shard NOT BETWEEN 0 AND 31
 $$;
 COMMENT ON FUNCTION queen.verify(boolean) IS

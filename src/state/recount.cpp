@@ -47,20 +47,28 @@ struct Recount
 	HTAB *cells;
 };
 
+ShardCounts *
+cell_of(const Recount *recount, const ShardCounts *counts, int16 shard)
+{
+	const CellKey key = {counts->log_id, (int64) counts->priority << 16 | (uint16) shard};
+	bool found;
+	Cell *cell = (Cell *) hash_search(recount->cells, &key, HASH_ENTER, &found);
+
+	if (!found)
+		cell->drift = {counts->log_id, counts->priority, shard, 0, 0};
+	return &cell->drift;
+}
+
 void
 add(const Recount *recount, const ShardCounts *counts, int sign)
 {
-	const CellKey key = {counts->log_id, (int64) counts->priority << 16 | (uint16) counts->shard};
-	bool found;
-	Cell *cell;
-
 	if (recount->log_id != all_logs && recount->log_id != counts->log_id)
 		return;
-	cell = (Cell *) hash_search(recount->cells, &key, HASH_ENTER, &found);
-	if (!found)
-		cell->drift = {counts->log_id, counts->priority, counts->shard, 0, 0};
-	cell->drift.ready += sign * counts->ready;
-	cell->drift.in_flight += sign * counts->in_flight;
+	/* what is ready is right or wrong as a sum: it is mended in the first shard */
+	if (counts->ready != 0)
+		cell_of(recount, counts, 0)->ready += sign * counts->ready;
+	if (counts->in_flight != 0)
+		cell_of(recount, counts, counts->shard)->in_flight += sign * counts->in_flight;
 }
 
 void

@@ -84,6 +84,19 @@ make_room(SubTransactionId sub)
 	kept_array_reserve(&notes, Max(notes.room / 4, (uint32) 1));
 }
 
+/* What the notes behind one change of the same messages that are ready. */
+int64
+ready_behind(const Note *note, uint32 count)
+{
+	int64 ready = 0;
+
+	for (uint32 i = 1; i < count && note[i].tables == note->tables && note[i].change.log_id == note->change.log_id &&
+					   note[i].change.priority == note->change.priority;
+		 i++)
+		ready += note[i].change.ready;
+	return ready;
+}
+
 void
 write_notes()
 {
@@ -101,7 +114,7 @@ write_notes()
 			shard_writer_open(&writer, tables);
 		for (; count > 0 && note->tables == tables; note++, count--)
 			if (!dropped)
-				shard_writer_apply(&writer, &note->change);
+				shard_writer_apply(&writer, &note->change, ready_behind(note, count));
 		if (!dropped)
 			shard_writer_close(&writer);
 	}

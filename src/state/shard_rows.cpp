@@ -53,22 +53,92 @@ queue_of(int64 log_id)
 	return found ? psprintf("queue \"%s\"", queue.name) : psprintf("log %lld", (long long) log_id);
 }
 
+/* So many are counted, and the transaction takes more. */
 [[noreturn]] void
-raise_drifted(Oid tables, const ShardCounts *change, int64 ready, int64 in_flight)
+raise_drifted(Oid tables, const ShardCounts *change, bool of_ready, int64 counted, int64 taken)
 {
-	const bool of_ready = ready + change->ready < 0;
-
 	drifted_report(tables, change->log_id);
 
 	ereport(ERROR, (errcode(errcode_counts_drifted),
 					errmsg("the count of %s messages of %s would fall below zero", of_ready ? "ready" : "in-flight",
 						   queue_of(change->log_id)),
-					errdetail("In shard %d of priority %d %lld are counted, and the transaction takes %lld of them.",
-							  change->shard, change->priority, (long long) (of_ready ? ready : in_flight),
-							  (long long) -(of_ready ? change->ready : change->in_flight)),
+					of_ready ? errdetail("Of priority %d %lld are counted, and the transaction takes %lld of them.",
+										 change->priority, (long long) counted, (long long) taken)
+							 : errdetail("In shard %d of priority %d %lld are counted, and the transaction takes "
+										 "%lld of them.",
+										 change->shard, change->priority, (long long) counted, (long long) taken),
 					errhint("The counts do not agree with table queen.messages, which is right. A keeper mends them "
 							"at once; where there is none, queen.rollup_rebuild() does. Then try again.")));
 	pg_unreachable();
+}
+
+/* What all shards of a log's priority count as ready: of each the newest row, as seen now. */
+int64
+ready_of_all(const EraHandle *rows, int64 log_id, int16 priority)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	int64 shard = most_shards - 1;
+	int64 sum = 0;
+	IndexScan scan;
+
+	index_scan_open(&scan, rows->state, rows->state_index, snapshot);
+	while (shard >= 0)
+	{
+		index_scan_reset_keys(&scan);
+		index_scan_key_int8(&scan, 1, BTEqualStrategyNumber, log_id);
+		index_scan_key_int8(&scan, 2, BTEqualStrategyNumber, priority);
+		index_scan_key_int8(&scan, 3, BTLessEqualStrategyNumber, shard);
+		index_scan_start(&scan);
+		if (!index_scan_next(&scan, BackwardScanDirection))
+			break;
+		slot_getallattrs(scan.slot);
+		sum += DatumGetInt64(scan.slot->tts_values[shard_col_ready]);
+		shard = DatumGetInt64(scan.slot->tts_values[shard_col_shard]) - 1;
+	}
+	index_scan_close(&scan);
+	UnregisterSnapshot(snapshot);
+	return sum;
+}
+
+/*
+ * So many more of a priority may this process take before it looks at the sum again. A part of what there was: others take too, and the less there is the
+ * more often is looked.
+ */
+struct Credit
+{
+	Oid tables;
+	int16 priority;
+	int64 log_id;
+	int64 left;
+};
+
+constexpr uint32 credit_count = 16;
+constexpr int64 credit_share = 2 * most_shards;
+constinit Credit credits[credit_count] = {};
+
+/*
+ * Messages that are ready are taken in another shard than they came in, so that a transaction locks one row: a shard's count may be below zero, the
+ * sum never. A row above zero is no reason to look. ready: of the shard, whose row is locked, or not there.
+ */
+void
+check_ready(const ShardWriter *writer, const ShardCounts *change, int64 ready, int64 behind)
+{
+	Credit *credit = &credits[(uint64) (change->log_id * 4 + change->priority) % credit_count];
+	int64 sum;
+
+	if (change->ready >= 0 || ready + change->ready >= 0)
+		return;
+	if (credit->tables != writer->tables || credit->log_id != change->log_id || credit->priority != change->priority)
+		*credit = {writer->tables, change->priority, change->log_id, 0};
+	if (credit->left < -change->ready)
+	{
+		sum = ready_of_all(&writer->rows, change->log_id, change->priority) + behind;
+		if (sum + change->ready < 0)
+			raise_drifted(writer->tables, change, true, sum, -change->ready);
+		credit->left = (sum + change->ready) / credit_share;
+		return;
+	}
+	credit->left += change->ready;
 }
 
 /* Wait for what was found locked, or being born, and take note of it. */
@@ -87,7 +157,7 @@ wait_bounded(ShardWriter *writer, Wait *wait, void (*fn)(void *))
 
 /* The row was sought and found. False: it has changed meanwhile. */
 bool
-change_row(ShardWriter *writer, const ShardCounts *change)
+change_row(ShardWriter *writer, const ShardCounts *change, int64 behind)
 {
 	EraHandle *rows = &writer->rows;
 	const int64 ready = DatumGetInt64(rows->values[shard_col_ready]);
@@ -98,8 +168,9 @@ change_row(ShardWriter *writer, const ShardCounts *change)
 		wait_bounded(writer, &wait, lock_waiting);
 	if (wait.result != EraLock::ok)
 		return false;
-	if (ready + change->ready < 0 || in_flight + change->in_flight < 0)
-		raise_drifted(writer->tables, change, ready, in_flight);
+	if (in_flight + change->in_flight < 0)
+		raise_drifted(writer->tables, change, false, in_flight, -change->in_flight);
+	check_ready(writer, change, ready, behind);
 	rows->values[shard_col_ready] = Int64GetDatum(ready + change->ready);
 	rows->values[shard_col_in_flight] = Int64GetDatum(in_flight + change->in_flight);
 	era_update(rows);
@@ -108,12 +179,13 @@ change_row(ShardWriter *writer, const ShardCounts *change)
 
 /* It was sought and is not there. False: somebody else has begun to make it. */
 bool
-make_row(ShardWriter *writer, const ShardCounts *change)
+make_row(ShardWriter *writer, const ShardCounts *change, int64 behind)
 {
 	EraHandle *rows = &writer->rows;
 
-	if (change->ready < 0 || change->in_flight < 0)
-		raise_drifted(writer->tables, change, 0, 0);
+	if (change->in_flight < 0)
+		raise_drifted(writer->tables, change, false, 0, -change->in_flight);
+	check_ready(writer, change, 0, behind);
 	if (!era_birth(rows))
 		return false;
 	rows->values[shard_col_ready] = Int64GetDatum(change->ready);
@@ -125,21 +197,21 @@ make_row(ShardWriter *writer, const ShardCounts *change)
 
 /* False when it has to be sought again. */
 bool
-apply(ShardWriter *writer, const ShardCounts *change, Snapshot snapshot)
+apply(ShardWriter *writer, const ShardCounts *change, int64 behind, Snapshot snapshot)
 {
 	Wait wait = {&writer->rows, EraLock::changed};
 
 	switch (era_seek(&writer->rows, {change->log_id, change->priority, change->shard}, snapshot))
 	{
 		case EraSeek::found:
-			return change_row(writer, change);
+			return change_row(writer, change, behind);
 		case EraSeek::running:
 			wait_bounded(writer, &wait, wait_for_birth);
 			return false;
 		case EraSeek::stale:
 			return false;
 		case EraSeek::absent:
-			return make_row(writer, change);
+			return make_row(writer, change, behind);
 	}
 	pg_unreachable();
 }
@@ -179,7 +251,7 @@ shard_writer_close(ShardWriter *writer)
 }
 
 void
-shard_writer_apply(ShardWriter *writer, const ShardCounts *change)
+shard_writer_apply(ShardWriter *writer, const ShardCounts *change, int64 behind)
 {
 	bool done = false;
 
@@ -195,7 +267,7 @@ shard_writer_apply(ShardWriter *writer, const ShardCounts *change)
 
 		CHECK_FOR_INTERRUPTS();
 		snapshot = register_latest_snapshot();
-		done = apply(writer, change, snapshot);
+		done = apply(writer, change, behind, snapshot);
 		era_release_snapshot(&writer->rows);
 		UnregisterSnapshot(snapshot);
 	}

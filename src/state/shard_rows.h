@@ -40,9 +40,9 @@ void shard_writer_close(ShardWriter *writer);
 
 /*
  * Add a change to a shard's counts. Waits for who changes them and has not committed, up to queen.flush_timeout (QN002).
- * QN003: a count would fall below zero.
+ * QN003: a count would fall below zero. behind: what the transaction will add in other shards to the messages of the priority that are ready.
  */
-void shard_writer_apply(ShardWriter *writer, const ShardCounts *change);
+void shard_writer_apply(ShardWriter *writer, const ShardCounts *change, int64 behind);
 
 /* Show fn the counts of every shard, as a snapshot sees them. */
 void shard_rows_each(Snapshot snapshot, void (*fn)(const ShardCounts *counts, void *arg), void *arg);

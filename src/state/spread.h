@@ -20,7 +20,7 @@ void spread_init();
 /* How many shards are drawn from: 1, or a greater power of two. */
 int16 spread_of(Oid tables, int64 log_id);
 
-/* A shard for what a transaction puts into a log. */
+/* The shard at which a transaction counts what it does to a log: this process's share of the spread. */
 int16 spread_draw(Oid tables, int64 log_id);
 
 /* Who found this spread had to wait: it is twice that, unless somebody has widened it since. */

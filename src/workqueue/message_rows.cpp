@@ -6,6 +6,7 @@
 #include "workqueue/message_rows.h"
 
 #include "state/rollup.h"
+#include "state/spread.h"
 
 namespace queen
 {
@@ -27,16 +28,19 @@ count(const MessageTable *messages, const MessageRow *row, int ready, int in_fli
 
 /* It is in flight now. */
 void
-count_update(const MessageTable *messages, const MessageRow *before)
+count_update(const MessageTable *messages, const MessageRow *before, const MessageRow *row)
 {
 	if (!before->in_flight)
-		count(messages, before, -1, 1);
+		count(messages, row, -1, 1);
 }
 
 void
 count_delete(const MessageTable *messages, const MessageRow *row)
 {
-	count(messages, row, row->in_flight ? 0 : -1, row->in_flight ? -1 : 0);
+	if (row->in_flight)
+		count(messages, row, 0, -1);
+	else
+		rollup_note(messages->tables, {row->log_id, row->priority, spread_draw(messages->tables, row->log_id), -1, 0});
 }
 
 /* The row as it was is gone unless that is rolled back. */
@@ -166,7 +170,7 @@ message_update_unless_locked(MessageTable *messages, const MessageRow *before, M
 		return false;
 	note_gone(messages, before, queue_id);
 	note_there(messages, row, queue_id, 0);
-	count_update(messages, before);
+	count_update(messages, before, row);
 	return true;
 }
 
@@ -177,7 +181,7 @@ message_update(MessageTable *messages, const MessageRow *before, MessageRow *row
 	table_writer_update(&messages->writer, &row->tid, row->values, row->nulls);
 	note_gone(messages, before, queue_id);
 	note_there(messages, row, queue_id, now ? 1 : 0);
-	count_update(messages, before);
+	count_update(messages, before, row);
 }
 
 void

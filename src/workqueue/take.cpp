@@ -6,6 +6,7 @@
 #include "workqueue/take.h"
 
 #include "log/aborted.h"
+#include "state/spread.h"
 #include "workqueue/bury.h"
 #include "workqueue/receipts.h"
 
@@ -26,6 +27,7 @@ struct Take
 	Taken *taken;
 	MessageTable messages;
 	TimestampTz now;
+	int16 shard; /* where what this process has in flight is counted */
 	int64 burials;
 	bool alone; /* what was taken, or buried, is to be the only thing that its call does */
 	PassedBy passed;
@@ -108,6 +110,9 @@ meet(Take *take, TupleTableSlot *slot, Snapshot snapshot)
 	row.visible_at = take->now + take->request->visibility;
 	row.values[message_col_receipt] = UUIDPGetDatum(&receipt);
 	row.values[message_col_delivered_at] = TimestampTzGetDatum(take->now);
+	/* a message that was in flight before stays where it is counted */
+	if (!before.in_flight)
+		row.values[message_col_shard] = Int16GetDatum(take->shard);
 	row.nulls[message_col_receipt] = row.nulls[message_col_delivered_at] = false;
 	if (!message_update_unless_locked(&take->messages, &before, &row, take->request->queue->queue_id))
 		return Met::gone;
@@ -221,6 +226,7 @@ take_messages(const TakeRequest *request, DeliverySink *sink, Taken *taken)
 	take.sink = sink;
 	take.taken = taken;
 	take.now = GetCurrentTimestamp();
+	take.shard = spread_draw(own_tables(), request->queue->log_id);
 	take.passed = passed_none;
 	/* what comes behind a burial that is not committed would take it along */
 	if (aborted_message_buried())

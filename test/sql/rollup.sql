@@ -226,7 +226,7 @@ SELECT attempts(
 	$$SELECT queen.rollup_rebuild('')$$,
 	$$SELECT queen.counted()$$);
 \set VERBOSITY sqlstate
-UPDATE queen.queue_priority_state_shard SET ready_count = -1;
+UPDATE queen.queue_priority_state_shard SET in_flight_count = -1;
 \set VERBOSITY default
 SELECT queen.create_queue('rollup log');
 SELECT attempt($$SELECT queen.rollup_rebuild('rollup log')$$);
