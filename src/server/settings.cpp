@@ -251,8 +251,7 @@ settings_init()
 							"What goes beyond waits for the commit in a temporary file.", &setting_push_buffer_size,
 							/* bootValue= */ 16384, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr,
 							nullptr);
-	DefineCustomIntVariable("queen.state_groups",
-							"Consumer groups, of all databases, for whose state there is memory.",
+	DefineCustomIntVariable("queen.state_groups", "Consumer groups, of all databases, for whose state there is memory.",
 							"Some 700 bytes each. Those for which there is none are left out.", &setting_state_groups,
 							/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr,
 							nullptr, nullptr);

@@ -44,7 +44,7 @@ struct Collection
 	Asked *asked; /* by queue_id */
 	int count;
 	int room;
-	QueueState *queues; /* in that order */
+	QueueState *queues;	  /* in that order */
 	WorkQueueState *work; /* of work queues, by log_id */
 	int *work_of;		  /* which queue each of them is */
 	int work_count;
@@ -68,7 +68,7 @@ ask(const QueueRow *row, void *arg)
 		c->room *= 2;
 		c->asked = (Asked *) repalloc_huge(c->asked, sizeof(Asked) * (Size) c->room);
 	}
-	c->asked[c->count++] = {row->queue_id, row->log_id, row->kind, row->options.max_delivery_attempts,
+	c->asked[c->count++] = {row->queue_id, row->log_id, row->kind,		row->options.max_delivery_attempts,
 							row->tenant,   row->name,	row->created_at};
 }
 
