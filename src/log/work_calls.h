@@ -33,8 +33,8 @@ struct WorkCalls
 	/* Is the message in the queue? With the snapshot; enqueued_at says since when. */
 	bool (*find)(const QueueRow *queue, const core::Uuid &id, Snapshot snapshot, TimestampTz *enqueued_at);
 
-	/* Delete messages of a log that is nobody's any more, up to *most, which is lowered; never waits. True when none is left. */
-	bool (*delete_log)(int64 log_id, int *most);
+	/* Delete messages of a log that is nobody's any more, up to *most, which is lowered, and to a time; never waits. True when none is left. */
+	bool (*delete_log)(int64 log_id, TimestampTz end, int *most);
 
 	/*
 	 * Delete expired messages, of all tenants, in one bounded step of a pass, one at a time in a process. False when it is over; *next: when there may be

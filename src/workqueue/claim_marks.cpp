@@ -236,6 +236,18 @@ note_passed(Passed *passed, const PassedBy *by)
 	passed->times++;
 }
 
+/* The least key that this transaction has inserted. */
+int64
+least_own(const MarkKey *key)
+{
+	int64 least = core::mark_nothing;
+
+	for (uint32 i = 0; i < notes.count; i++)
+		if (is_same(&notes.items[i].key, key))
+			least = Min(least, notes.items[i].inserted);
+	return least;
+}
+
 /* The note of a key, made when it is new; null where there would be too many. */
 Note *
 note_of(const MarkKey *key, int64 queue_id)
@@ -284,10 +296,26 @@ marked_scan_begin(MarkedScan *scan, const MarkKey *key)
 	SpinLockAcquire(&set->lock);
 	scan->ticket = core::mark_ticket(get_place(set, key)->mark, scan->began);
 	SpinLockRelease(&set->lock);
-	scan->from = scan->ticket.from;
-	for (uint32 i = 0; i < notes.count; i++)
-		if (is_same(&notes.items[i].key, key))
-			scan->from = Min(scan->from, notes.items[i].inserted);
+	scan->from = Min(scan->ticket.from, least_own(key));
+}
+
+int64
+marked_scan_peek(const MarkKey *key)
+{
+	const TimestampTz now = GetCurrentTimestamp();
+	int64 from = core::mark_bottom;
+	const Place *place;
+	Set *set;
+
+	if (table == nullptr || overrun != InvalidOid)
+		return from;
+	set = set_of(key);
+	SpinLockAcquire(&set->lock);
+	place = place_of(set, key);
+	if (place != nullptr)
+		from = core::mark_peek(place->mark, now);
+	SpinLockRelease(&set->lock);
+	return Min(from, least_own(key));
 }
 
 void
@@ -304,7 +332,8 @@ marked_scan_end(const MarkedScan *scan, int64 left)
 	SpinLockAcquire(&set->lock);
 	place = place_of(set, &scan->key);
 	if (place != nullptr)
-		core::mark_raise(place->mark, scan->ticket, left, now, now - scan->began);
+		core::mark_raise(place->mark, scan->ticket, left, now,
+						 (scan->reached != 0 ? scan->reached : now) - scan->began);
 	SpinLockRelease(&set->lock);
 }
 
