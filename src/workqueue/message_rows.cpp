@@ -1,7 +1,7 @@
 /*
  * message_rows.cpp: rows of queen.messages. See message_rows.h.
  *
- * Raises. Locks: the rows that are changed, to the end of the transaction, without waiting. Runs in backends and workers.
+ * Raises. Locks: the rows that are changed, to the end of the transaction, without waiting unless message_lock does. Runs in backends and workers.
  */
 #include "workqueue/message_rows.h"
 
@@ -146,6 +146,21 @@ message_update(MessageTable *messages, const MessageRow *before, MessageRow *row
 	table_writer_update(&messages->writer, &row->tid, row->values, row->nulls);
 	note_gone(messages, before, queue_id);
 	note_there(messages, row, queue_id, now ? 1 : 0);
+}
+
+bool
+message_lock(MessageTable *messages, const MessageRow *row, Snapshot snapshot, int64 queue_id)
+{
+	ItemPointerData tid = row->tid;
+
+	note_gone(messages, row, queue_id);
+	return lock_row(messages->table, &tid, snapshot, true) == TM_Ok;
+}
+
+void
+message_leave(MessageTable *messages, const MessageRow *row, int64 queue_id)
+{
+	note_there(messages, row, queue_id, 1);
 }
 
 void

@@ -157,6 +157,24 @@ $sql->("SELECT queen.create_queue('wait', 'work', '{\"max_delivery_attempts\": 5
 wakes('it knows when a visibility ends', waiter('wait'), 'SELECT 1', '8/2');
 is($sql->($take->('wait', 1, ", wait => '0.2 s'")), '', 'its time may be over');
 
+# ---- rows that somebody has kept from others, and then done nothing to ----
+
+# a receipt that is late when its wait for the row is over: until its transaction ends it hides the message
+foreach my $end ('COMMIT', 'ROLLBACK')
+{
+	$sql->("SELECT queen.enqueue('held', '\"$end\"'); TRUNCATE held; INSERT INTO held SELECT * FROM queen.dequeue('held', 1, '2 s')");
+	$other->query_safe("BEGIN; SELECT queen.change_visibility(message_id, receipt, '1 h') FROM held");
+	my $slow = background($node);
+	$slow->query_until(qr/acknowledging/, "\\echo acknowledging\nBEGIN;\nSELECT 'late: ' || queen.acknowledge(message_id, receipt) FROM held;\n");
+	wait_for_sql($node, "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%acknowledge%' AND pid <> pg_backend_pid()", 'a late acknowledge');
+	sleep(2.1);
+	$other->query_safe('ROLLBACK');
+	like($slow->query('SELECT 1'), qr/late: false/, 'a receipt whose time came while it waited is none');
+	is($taken->('held', 1), '', '… but it has the row');
+	wakes("… until its $end", waiter('held'), sub { $slow->query_safe($end) }, "\"$end\"/2");
+	$slow->quit;
+}
+
 # ---- a crash: nothing is lost, nothing comes twice, what was counted in memory only is forgotten ----
 
 $fill->('crash', 100);
