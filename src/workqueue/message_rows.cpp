@@ -11,7 +11,10 @@ namespace queen
 namespace
 {
 
-/* The row as it was is gone unless that is rolled back. */
+/*
+ * The row as it was is gone unless that is rolled back. Before it is written: what writes it may fail when others have passed it by already. One that
+ * is left then has been noted for nothing: a mark is lowered, somebody woken, if the transaction rolls back.
+ */
 void
 note_gone(const MessageTable *messages, const MessageRow *row, int64 queue_id)
 {
@@ -132,9 +135,9 @@ bool
 message_update_unless_locked(MessageTable *messages, const MessageRow *before, MessageRow *row, int64 queue_id)
 {
 	fill_state(row);
+	note_gone(messages, before, queue_id);
 	if (!table_writer_update_unless_locked(&messages->writer, &row->tid, row->values, row->nulls))
 		return false;
-	note_gone(messages, before, queue_id);
 	note_there(messages, row, queue_id, 0);
 	return true;
 }
@@ -143,8 +146,8 @@ void
 message_update(MessageTable *messages, const MessageRow *before, MessageRow *row, int64 queue_id, bool now)
 {
 	fill_state(row);
-	table_writer_update(&messages->writer, &row->tid, row->values, row->nulls);
 	note_gone(messages, before, queue_id);
+	table_writer_update(&messages->writer, &row->tid, row->values, row->nulls);
 	note_there(messages, row, queue_id, now ? 1 : 0);
 }
 
@@ -168,8 +171,8 @@ message_delete(MessageTable *messages, const MessageRow *row, int64 queue_id)
 {
 	ItemPointerData tid = row->tid;
 
-	delete_row(messages->table, &tid);
 	note_gone(messages, row, queue_id);
+	delete_row(messages->table, &tid);
 }
 
 bool
@@ -177,10 +180,8 @@ message_delete_unless_locked(MessageTable *messages, const MessageRow *row, Snap
 {
 	ItemPointerData tid = row->tid;
 
-	if (!delete_row_unless_locked(messages->table, &tid, snapshot))
-		return false;
 	note_gone(messages, row, queue_id);
-	return true;
+	return delete_row_unless_locked(messages->table, &tid, snapshot);
 }
 
 void

@@ -175,6 +175,20 @@ foreach my $end ('COMMIT', 'ROLLBACK')
 	$slow->quit;
 }
 
+# an update that fails when the row is written, an index's entry not: here by an index that waits, and raises
+$sql->("CREATE FUNCTION fails(attempts smallint) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN IF current_setting(''application_name'') = ''fails'' AND attempts > 0 THEN PERFORM pg_advisory_lock_shared(1); RAISE division_by_zero; END IF; RETURN 0; END';
+	CREATE INDEX failing ON queen.messages (fails(delivery_attempts)); SELECT queen.enqueue('fails', '1'); SELECT pg_advisory_unlock_all()");
+$other->query_safe('SELECT pg_advisory_lock(1)');
+my $failing = background($node);
+$failing->query_until(qr/dequeueing/, "SET application_name = 'fails';\n\\echo dequeueing\n" . $take->('fails', 1) . ";\n");
+wait_for_sql($node, "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'fails' AND wait_event = 'advisory'", 'an entry of an index');
+is($taken->('fails', 1), '', 'a row that is being written is passed by');
+wakes('an update that fails gives it back', waiter('fails'), sub { $other->query_safe('SELECT pg_advisory_unlock(1)') }, '1/1');
+$failing->query('SELECT 1');
+like($failing->{stderr}, qr/division_by_zero|division by zero/, '… and has failed');
+$failing->quit;
+$sql->('DROP FUNCTION fails CASCADE');
+
 # ---- a crash: nothing is lost, nothing comes twice, what was counted in memory only is forgotten ----
 
 $fill->('crash', 100);
