@@ -43,6 +43,22 @@ is($sql->('BEGIN; SAVEPOINT a; ' . $take->('points', 1) . '; ROLLBACK TO a; ' . 
 is($taken->('points', 1), '1/3', '… and beyond');
 is($sql->('SELECT delivery_attempts FROM queen.messages m JOIN queen.queues q USING (log_id) WHERE name = \'points\''), '3', '… and then in the row');
 
+# a batch takes no place as long as nothing fails, and if it does only for its first messages: what is counted for others stays
+$sql->("SELECT queen.push('a log', to_jsonb(n)) FROM generate_series(1, 3) n; SELECT queen.subscribe('a log', 'default')");
+my $popped = sub { return $sql->("BEGIN; SELECT coalesce(string_agg(msg_offset || '/' || attempt, ' '), '') FROM queen.pop('a log', auto_ack => true, max_messages => 1); ROLLBACK") };
+is(join(' ', map { $popped->() } 1 .. 2), '0/1 0/2', "a log's head fails");
+$fill->('batch', 30000);
+$sql->("SELECT count(*) FROM queen.dequeue('batch', 10000, '1 h')") for 1 .. 2;
+is($sql->($used), '1|0|0', 'twenty thousand deliveries take no place');
+$sql->("BEGIN; SELECT count(*) FROM queen.dequeue('batch', 10000); ROLLBACK");
+is($sql->($used), '1001|0|9000', 'of ten thousand that roll back a thousand are counted');
+is($popped->(), '0/3', "… and the log's head still is");
+is(join(' ', map { $taken->('batch', 10, ", visibility => '1 h'") } 1 .. 2), '20001/2 20002/2', 'those are the first');
+$sql->("BEGIN; SAVEPOINT a; SELECT count(*) FROM queen.dequeue('batch', 10000); ROLLBACK TO a; COMMIT");
+$sql->("DO \$\$ BEGIN FOR i IN 1 .. 998 LOOP PERFORM count(*) FROM queen.dequeue('batch', 10, '1 h'); COMMIT; END LOOP; END \$\$");
+is($sql->($used), '1|0|9000', '… and they come alone, each in its turn');
+is($taken->('batch', 10000) =~ tr/ //, 8999, '… and the others in a batch');
+
 # one that has to come alone is passed by, and hides nobody
 $fill->('alone', 3);
 $rolled_back->('alone', 1);
