@@ -124,6 +124,26 @@ $late->query_safe("BEGIN; " . $take->('late', 1) . "; SAVEPOINT s; SELECT count(
 $late->query_safe('COMMIT');
 is($taken->('late', 100), '"sub"/1', 'nor is a savepoint that was released');
 
+# … and what many savepoints have done to one queue is not many things: marks of others stay, so that who finds nothing does not even look
+my $looks = sub { $sql->('SELECT pg_stat_clear_snapshot()'); sleep(0.1); return $sql->("SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname IN ('messages_ready_idx', 'messages_in_flight_idx')") };
+my $looked;
+foreach (1 .. 5)
+{
+	$late->query_safe("BEGIN; DO \$\$ BEGIN FOR i IN 1 .. 6000 LOOP BEGIN PERFORM queen.enqueue('blocks', '1'); EXCEPTION WHEN OTHERS THEN RAISE; END; END LOOP; END \$\$");
+	$sql->("SELECT queen.enqueue('late', '0')");
+	my $began = time;
+	$taken->('late', 100, ", visibility => '1 h'") for 1 .. 2;
+	$looked = $looks->();
+	$late->query_safe('COMMIT');
+	$taken->('late', 100);
+	$looked = $looks->() - $looked;
+	# a scan from the bottom comes after 5 s
+	last if time - $began < 4;
+	$looked = 'not in time';
+}
+is($looked, 0, 'six thousand blocks with exceptions are noted, too');
+is($taken->('blocks', 10000) =~ tr/ // % 6000, 5999, 'and what they have enqueued is found');
+
 is($sql->("BEGIN; SELECT queen.enqueue('late', '\"own\"') IS NOT NULL; " . $take->('late', 100) . '; COMMIT'), "t\n\"own\"/1", 'nor is what a transaction has enqueued itself');
 
 # SQL that writes the table
