@@ -32,6 +32,20 @@ note_there(const MessageTable *messages, const MessageRow *row, int64 queue_id, 
 	claim_note_inserted(&key, message_key(row), queue_id, count);
 }
 
+TableWriter *
+writer_of(MessageTable *messages)
+{
+	if (!messages->has_writer)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(messages->context);
+
+		table_writer_open(&messages->writer, messages->table, message_cols, false);
+		messages->has_writer = true;
+		MemoryContextSwitchTo(caller);
+	}
+	return &messages->writer;
+}
+
 /* What the columns say about the state, from the row's own fields. */
 void
 fill_state(MessageRow *row)
@@ -59,21 +73,22 @@ message_table_open(MessageTable *messages, LOCKMODE mode)
 		message_col_state + 1, "IN_FLIGHT", mode);
 	messages->by_expiry = open_index(messages->table, {message_col_expires_at + 1}, mode, false);
 	messages->writing = mode >= RowExclusiveLock;
+	messages->has_writer = false;
 	messages->batch = {};
-	if (messages->writing)
-		table_writer_open(&messages->writer, messages->table, message_cols, false);
+	messages->context = CurrentMemoryContext;
 }
 
 void
 message_table_close(MessageTable *messages)
 {
-	if (messages->writing)
+	if (messages->has_writer)
 	{
 		table_writer_flush(&messages->writer, &messages->batch);
 		row_batch_close(&messages->batch);
 		table_writer_close(&messages->writer);
-		CommandCounterIncrement();
 	}
+	if (messages->writing)
+		CommandCounterIncrement();
 	index_close(messages->by_expiry, NoLock);
 	index_close(messages->in_flight, NoLock);
 	index_close(messages->ready, NoLock);
@@ -125,7 +140,7 @@ message_insert(MessageTable *messages, MessageRow *row, int64 queue_id)
 	row->values[message_col_state] = CStringGetTextDatum("READY");
 	row->nulls[message_col_visible_at] = row->nulls[message_col_delivered_at] = true;
 	row->nulls[message_col_receipt] = row->nulls[message_col_last_error] = true;
-	table_writer_add(&messages->writer, &messages->batch, row->values, row->nulls);
+	table_writer_add(writer_of(messages), &messages->batch, row->values, row->nulls);
 	note_there(messages, row, queue_id, 1);
 	/* the cleaner leaves what somebody is at, so that only what is new has to be told */
 	claim_note_inserted(&expiry, row->expires_at, 0, 0);
@@ -136,7 +151,7 @@ message_update_unless_locked(MessageTable *messages, const MessageRow *before, M
 {
 	fill_state(row);
 	note_gone(messages, before, queue_id);
-	if (!table_writer_update_unless_locked(&messages->writer, &row->tid, row->values, row->nulls))
+	if (!table_writer_update_unless_locked(writer_of(messages), &row->tid, row->values, row->nulls))
 		return false;
 	note_there(messages, row, queue_id, 0);
 	return true;
@@ -147,7 +162,7 @@ message_update(MessageTable *messages, const MessageRow *before, MessageRow *row
 {
 	fill_state(row);
 	note_gone(messages, before, queue_id);
-	table_writer_update(&messages->writer, &row->tid, row->values, row->nulls);
+	table_writer_update(writer_of(messages), &row->tid, row->values, row->nulls);
 	note_there(messages, row, queue_id, now ? 1 : 0);
 }
 

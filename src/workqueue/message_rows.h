@@ -54,8 +54,11 @@ struct MessageTable
 	Relation in_flight;
 	Relation by_expiry;
 	bool writing;
+	bool
+		has_writer; /* opened by the first row that is inserted or changed: it looks up all there is to write an index */
 	TableWriter writer;
-	RowBatch batch; /* of new rows */
+	RowBatch batch;		   /* of new rows */
+	MemoryContext context; /* where it was opened */
 };
 
 /* A row. What its datums point to lives as long as what it was read from. */

@@ -211,6 +211,14 @@ foreach my $end ('COMMIT', 'ROLLBACK')
 	$slow->quit;
 }
 
+# what is not changed needs nothing of what it takes to write indexes; many letters need it once
+$sql->("SELECT queen.create_queue('once', 'work', '{\"max_delivery_attempts\": 1}'); CREATE INDEX extra ON queen.messages (shard)");
+$fill->('once', 200);
+$sql->("SELECT count(*) FROM (SELECT queen.reject(message_id, receipt) FROM queen.dequeue('once', 199)) r; CREATE TABLE one AS SELECT * FROM queen.dequeue('once')");
+is($sql->("BEGIN; SELECT queen.acknowledge(message_id, receipt) FROM one; SELECT count(*) FROM pg_locks WHERE relation = 'queen.extra'::regclass; COMMIT"), "t\n0", 'an acknowledge opens no index that it does not read');
+is($sql->("BEGIN; SELECT queen.redrive('once'); SELECT sum(pg_stat_get_xact_numscans(indexrelid)) < 20 FROM pg_index WHERE indrelid = 'queen.queues'::regclass; COMMIT"), "199\nt", 'a redrive looks for its queue once');
+$sql->('DROP INDEX queen.extra');
+
 # an update that fails when the row is written, an index's entry not: here by an index that waits, and raises
 $sql->("CREATE FUNCTION fails(attempts smallint) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN IF current_setting(''application_name'') = ''fails'' AND attempts > 0 THEN PERFORM pg_advisory_lock_shared(1); RAISE division_by_zero; END IF; RETURN 0; END';
 	CREATE INDEX failing ON queen.messages (fails(delivery_attempts)); SELECT queen.enqueue('fails', '1'); SELECT pg_advisory_unlock_all()");
