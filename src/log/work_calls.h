@@ -22,11 +22,15 @@ struct WorkMessage
 	Jsonb *headers; /* may be null */
 };
 
+struct PutTarget;
+
 /* All of these raise. */
 struct WorkCalls
 {
-	/* Put a message into a tenant's queue, which must be there and a work queue. */
-	void (*put)(const pg_uuid_t *tenant, Name queue, const WorkMessage *message);
+	/* Put messages into a tenant's queue, which must be there and a work queue. It is in the memory context of put_open; put_close ends it. */
+	PutTarget *(*put_open)(const pg_uuid_t *tenant, Name queue);
+	void (*put)(PutTarget *target, const WorkMessage *message);
+	void (*put_close)(PutTarget *target);
 
 	const char *(*priority_text)(int16 priority);
 

@@ -259,6 +259,25 @@ RESET queen.auto_create;
 SELECT queen.redrive('work unborn');
 SELECT message, priority, headers -> 'queen_redriven' ->> 'timer_key' AS timer_key FROM queen.dequeue('work unborn', 10);
 
+-- A queue that is of the other kind when they fire: one that was meant for a partition, or has a priority, is dead in the end.
+SET client_min_messages = error;
+SELECT a.verdict, b.verdict FROM queen.schedule('work kinds', 'a', '"a"', delay => '0', partition => 'p') a, queen.schedule('work kinds', 'b', '"b"', delay => '0') b;
+SELECT c.verdict FROM queen.schedule('log kinds', 'c', '"c"', delay => '0', priority => 'high') c;
+SELECT queen.create_queue('work kinds', 'work') IS NOT NULL, queen.create_queue('log kinds') IS NOT NULL;
+DO $$
+BEGIN
+	FOR i IN 1 .. 5 LOOP
+		PERFORM queen.fire_timers();
+		UPDATE queen.log_timers SET retry_at = deliver_at WHERE queue IN ('work kinds', 'log kinds');
+		COMMIT;
+	END LOOP;
+END
+$$;
+RESET client_min_messages;
+SELECT message, partition, timer_key, error FROM queen.list_dead('work kinds');
+SELECT message, priority, timer_key, error FROM queen.list_dead('log kinds');
+SELECT message, priority FROM queen.dequeue('work kinds', 10);
+
 -- Purged and dropped: out of sight at once, receipts are no good, and the rows go later.
 SELECT count(*) FROM queen.enqueue_batch('work drop', '["a", "b"]');
 SELECT dequeued('work drop');
