@@ -190,15 +190,20 @@ play(const Note *note, bool committed)
 }
 
 void
+tell_of_overrun()
+{
+	if (overrun == InvalidOid)
+		return;
+	forget(MyDatabaseId, overrun);
+	gates_tell_everybody();
+}
+
+void
 ended(bool committed)
 {
 	for (uint32 i = 0; i < notes.count; i++)
 		play(&notes.items[i], committed);
-	if (overrun != InvalidOid)
-	{
-		forget(MyDatabaseId, overrun);
-		gates_tell_everybody();
-	}
+	tell_of_overrun();
 	overrun = InvalidOid;
 	merge_at = kept_notes;
 	kept_array_clear(&notes);
@@ -215,6 +220,8 @@ sub_aborted(SubTransactionId self)
 {
 	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
 		play(&notes.items[--notes.count], false);
+	/* what is not noted may be of this one */
+	tell_of_overrun();
 }
 
 /* Where what was passed by is remembered. */

@@ -120,6 +120,15 @@ SELECT dequeued('work jobs', 4);
 SELECT queen.acknowledge_batch(ARRAY[c.message_id, gen_random_uuid(), a.message_id, c.message_id, b.message_id], ARRAY[c.receipt, a.receipt, a.receipt, c.receipt, a.receipt])
 FROM held a, held b, held c WHERE a.message = '"a"' AND b.message = '"b"' AND c.message = '"c"';
 SELECT acked('"b"'), acked('null');
+-- … also behind a heartbeat in the same transaction; one whose receipt is wrong before is no reason against the right one
+TRUNCATE held;
+SELECT count(*) FROM queen.enqueue_batch('work jobs', '["d", "e"]');
+SELECT dequeued('work jobs', 2);
+BEGIN;
+SELECT count(queen.change_visibility(message_id, receipt, '1 min')) FROM held;
+SELECT queen.acknowledge_batch(ARRAY[d.message_id, e.message_id, d.message_id, e.message_id, d.message_id], ARRAY[d.receipt, d.receipt, d.receipt, e.receipt, d.receipt])
+FROM held d, held e WHERE d.message = '"d"' AND e.message = '"e"';
+COMMIT;
 SELECT queen.acknowledge_batch('{}', '{}');
 SELECT count(*) FROM queen.enqueue_batch('work jobs', '[]');
 

@@ -120,6 +120,11 @@ $late->query_safe("BEGIN; SELECT count(queen.enqueue('many ' || i, '1')) FROM ge
 is($taken->('late', 100), '', 'not yet');
 $late->query_safe('COMMIT');
 is($taken->('late', 100), '"much"/1', 'a transaction with ten thousand notes is not forgotten');
+$late->query_safe("BEGIN; SAVEPOINT s; SELECT count(d.message_id) FROM generate_series(1, 6000) i, queen.dequeue('many ' || i) d");
+is($taken->('many 6000', 1), '', 'somebody has it');
+$late->query_safe('ROLLBACK TO s');
+is($taken->('many 6000', 1), '1/2', 'nor is so much that a savepoint gives back, while its transaction goes on');
+$late->query_safe('COMMIT');
 $late->query_safe("BEGIN; " . $take->('late', 1) . "; SAVEPOINT s; SELECT count(queen.enqueue('late', '\"sub\"')); RELEASE s");
 $late->query_safe('COMMIT');
 is($taken->('late', 100), '"sub"/1', 'nor is a savepoint that was released');
