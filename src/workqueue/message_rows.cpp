@@ -19,8 +19,11 @@ void
 note_gone(const MessageTable *messages, const MessageRow *row, int64 queue_id)
 {
 	const MarkKey key = message_mark(messages, row);
+	const MarkKey expiry = {messages->tables, 0, 0, MarkedIndex::expiry};
 
 	claim_note_taken(&key, message_key(row), queue_id);
+	/* the cleaner's mark rises over what somebody is at */
+	claim_note_taken(&expiry, row->expires_at, 0);
 }
 
 /* It can be found as it is now. count: of those that may be taken at once. */
@@ -142,7 +145,6 @@ message_insert(MessageTable *messages, MessageRow *row, int64 queue_id)
 	row->nulls[message_col_receipt] = row->nulls[message_col_last_error] = true;
 	table_writer_add(writer_of(messages), &messages->batch, row->values, row->nulls);
 	note_there(messages, row, queue_id, 1);
-	/* the cleaner leaves what somebody is at, so that only what is new has to be told */
 	claim_note_inserted(&expiry, row->expires_at, 0, 0);
 }
 
