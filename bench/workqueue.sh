@@ -4,6 +4,7 @@
 #   PGMQ=dir make bench    dir: pgmq's sources, see bench/pgmq.sh; without, the comparison is left out
 #   CLIENTS="1 8"          how many clients;   REPS, SECONDS_EACH, SYNC: see bench/common.sh
 #   BACKLOGS="1000 1000000"  messages that a claim is measured at;   MINUTE=60, WORK_CLIENTS=4: as for bench/held_snapshot.sh
+#   PARTS="pgmq claim held"    which of them
 #   a quick look: BENCHES=workqueue REPS=1 SECONDS_EACH=1 SYNC=off CLIENTS=8 BACKLOGS="1000 100000" MINUTE=5 make bench
 #
 # Interleaved pairs, medians. Both sides get the same 100 messages as text and give all messages to the client, joined into one value. A
@@ -17,7 +18,7 @@
 # shellcheck disable=SC2154 # common.sh sets them
 . "$(dirname "$0")/common.sh"
 
-counts=${CLIENTS:-1 8} backlogs=${BACKLOGS:-1000 1000000} minute=${MINUTE:-60} workers=${WORK_CLIENTS:-4}
+counts=${CLIENTS:-1 8} backlogs=${BACKLOGS:-1000 1000000} minute=${MINUTE:-60} workers=${WORK_CLIENTS:-4} parts=${PARTS:-pgmq claim held}
 holder=
 finish() {
 	[ -z "$holder" ] || kill "$holder" 2>/dev/null || true
@@ -110,7 +111,6 @@ consume() {
 
 # ---- against pgmq ----
 
-head_row "what" "synchronous_commit" "clients" "queen, messages/s" "pgmq, messages/s" "queen / pgmq" "WAL bytes a message, queen" "pgmq"
 pair() { # WHAT CLIENTS SYNC
 	local side n what=$1 clients=$2 sync=$3
 	forget
@@ -132,61 +132,73 @@ pair() { # WHAT CLIENTS SYNC
 		row "$what" "$sync" "$clients" "$(median queen)" "$(median pgmq)" "$(quotient "$(median queen)" "$(median pgmq)" 2)" "$(median queen.wal)" "$(median pgmq.wal)"
 	fi
 }
-for sync in $syncs; do
-	for clients in $counts; do
-		for what in "enqueue 100" "enqueue 1" "dequeue + acknowledge 100" "dequeue + acknowledge 1"; do
-			pair "$what" "$clients" "$sync"
+part_pgmq() {
+	head_row "what" "synchronous_commit" "clients" "queen, messages/s" "pgmq, messages/s" "queen / pgmq" "WAL bytes a message, queen" "pgmq"
+	local sync clients what
+	for sync in $syncs; do
+		for clients in $counts; do
+			for what in "enqueue 100" "enqueue 1" "dequeue + acknowledge 100" "dequeue + acknowledge 1"; do
+				pair "$what" "$clients" "$sync"
+			done
 		done
 	done
-done
-echo
+	echo
+}
 
 # ---- a claim, by the backlog ----
 
-forget
-for ((n = 0; n < reps; n++)); do
-	for backlog in $backlogs; do
-		fill queen "of $backlog" "$backlog"
-		run claim 1 off -T $(((each + 4) / 5)) -D queue="of $backlog"
-		run claim 1 off -r -T "$each" -D queue="of $backlog"
-		note "$backlog" "$(awk '/dequeue|acknowledge/ { us += 1000 * $1 } END { print us }' "$dir/report")"
+part_claim() {
+	local n backlog
+	forget
+	for ((n = 0; n < reps; n++)); do
+		for backlog in $backlogs; do
+			fill queen "of $backlog" "$backlog"
+			run claim 1 off -T $(((each + 4) / 5)) -D queue="of $backlog"
+			run claim 1 off -r -T "$each" -D queue="of $backlog"
+			note "$backlog" "$(awk '/dequeue|acknowledge/ { us += 1000 * $1 } END { print us }' "$dir/report")"
+		done
 	done
-done
-head_row "messages in the queue" "dequeue + acknowledge, µs"
-for backlog in $backlogs; do row "$backlog" "$(median "$backlog")"; done
-# shellcheck disable=SC2086 # a list
-set -- $backlogs
-printf '\nThe last against the first: %s\n\n' "$(quotient "$(median "${!#}")" "$(median "$1")" 2)"
+	head_row "messages in the queue" "dequeue + acknowledge, µs"
+	for backlog in $backlogs; do row "$backlog" "$(median "$backlog")"; done
+	# shellcheck disable=SC2086 # a list
+	set -- $backlogs
+	printf '\nThe last against the first: %s\n\n' "$(quotient "$(median "${!#}")" "$(median "$1")" 2)"
+}
 
 # ---- a held snapshot ----
 
-answer "SELECT queen.create_queue('held', 'work')" >/dev/null
-tidy queen
 round() {
 	run round "$workers" "${syncs##* }" -T "$1"
 	reported tps
 }
-round "$((minute / 4 + 1))" >/dev/null
-clean=$(round "$minute")
-psql -qX -c "BEGIN ISOLATION LEVEL REPEATABLE READ" -c "SELECT 1" -c "SELECT pg_sleep(86400)" >/dev/null 2>&1 &
-holder=$!
-sleep 1
-head_row "part" "enqueue + dequeue + acknowledge, runs/s" "against clean"
-row clean "$clean" 1
-for n in 1 2 3 4 5; do
-	[ "$n" != 3 ] || psql -qX -c "ANALYZE queen.messages"
+part_held() {
+	local n clean held
+	answer "SELECT queen.create_queue('held', 'work')" >/dev/null
+	tidy queen
+	round "$((minute / 4 + 1))" >/dev/null
+	clean=$(round "$minute")
+	psql -qX -c "BEGIN ISOLATION LEVEL REPEATABLE READ" -c "SELECT 1" -c "SELECT pg_sleep(86400)" >/dev/null 2>&1 &
+	holder=$!
+	sleep 1
+	head_row "part" "enqueue + dequeue + acknowledge, runs/s" "against clean"
+	row clean "$clean" 1
+	for n in 1 2 3 4 5; do
+		[ "$n" != 3 ] || psql -qX -c "ANALYZE queen.messages"
+		held=$(round "$minute")
+		row "held, part $n" "$held" "$(quotient "$held" "$clean" 2)"
+	done
+	run queen_put 4 off -t 250 -D queue=held -D messages="$json_array"
+	run queen_take 4 off -t 260 -D queue=held -D batch=100
 	held=$(round "$minute")
-	row "held, part $n" "$held" "$(quotient "$held" "$clean" 2)"
-done
-run queen_put 4 off -t 250 -D queue=held -D messages="$json_array"
-run queen_take 4 off -t 260 -D queue=held -D batch=100
-held=$(round "$minute")
-row "behind a drain of 100,000" "$held" "$(quotient "$held" "$clean" 2)"
-# against the clean part alone, the machine's drift would pass for the snapshot's work
-kill "$holder" 2>/dev/null || true
-wait "$holder" 2>/dev/null || true
-holder=
-psql -qXAt -c "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(%' AND pid <> pg_backend_pid()" >/dev/null
-tidy queen
-held=$(round "$minute")
-row "clean again" "$held" "$(quotient "$held" "$clean" 2)"
+	row "behind a drain of 100,000" "$held" "$(quotient "$held" "$clean" 2)"
+	# against the clean part alone, the machine's drift would pass for the snapshot's work
+	kill "$holder" 2>/dev/null || true
+	wait "$holder" 2>/dev/null || true
+	holder=
+	psql -qXAt -c "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(%' AND pid <> pg_backend_pid()" >/dev/null
+	tidy queen
+	held=$(round "$minute")
+	row "clean again" "$held" "$(quotient "$held" "$clean" 2)"
+}
+
+for part in $parts; do "part_$part"; done

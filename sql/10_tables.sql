@@ -269,11 +269,11 @@ CREATE TABLE queen.messages (
 	CONSTRAINT messages_priority_check CHECK (priority BETWEEN 1 AND 3),
 	CONSTRAINT messages_shard_check CHECK (shard BETWEEN 0 AND 31),
 	CONSTRAINT messages_content_check CHECK (num_nonnulls(message, payload) = 1 AND jsonb_typeof(headers) = 'object'),
-	CONSTRAINT messages_expires_at_check CHECK (expires_at > enqueued_at),
+	CONSTRAINT messages_expires_at_check CHECK (expires_at > enqueued_at AND isfinite(expires_at)),
 	CONSTRAINT messages_state_check CHECK (
 		CASE state
 			WHEN 'READY' THEN delivery_attempts = 0 AND num_nonnulls(visible_at, delivered_at, receipt, last_error) = 0
-			WHEN 'IN_FLIGHT' THEN delivery_attempts > 0 AND num_nulls(visible_at, delivered_at) = 0 AND visible_at >= delivered_at
+			WHEN 'IN_FLIGHT' THEN delivery_attempts > 0 AND num_nulls(visible_at, delivered_at) = 0 AND visible_at >= delivered_at AND isfinite(visible_at)
 			ELSE false
 		END)
 );

@@ -14,10 +14,10 @@ CREATE VIEW queen.pg_stat_queen_aborted AS
 	SELECT s.* FROM queen.stat_aborted() s WHERE s.places IS NOT NULL;
 COMMENT ON VIEW queen.pg_stat_queen_aborted IS
 'The memory of deliveries whose transaction rolled back, shared by all databases; no row when queen is not preloaded. Exact, from shared memory.';
-COMMENT ON COLUMN queen.pg_stat_queen_aborted.places IS 'Partitions of groups for which there is room.';
-COMMENT ON COLUMN queen.pg_stat_queen_aborted.used IS 'Those that have a count, or a delivery under way.';
-COMMENT ON COLUMN queen.pg_stat_queen_aborted.evicted IS 'Counts that were given up for others: their messages are delivered more often than max_deliveries.';
-COMMENT ON COLUMN queen.pg_stat_queen_aborted.lost IS 'Deliveries that rolled back and were not counted, because all places were in use.';
+COMMENT ON COLUMN queen.pg_stat_queen_aborted.places IS 'Partitions of groups, and messages of work queues, for which there is room.';
+COMMENT ON COLUMN queen.pg_stat_queen_aborted.used IS 'Those that have a count.';
+COMMENT ON COLUMN queen.pg_stat_queen_aborted.evicted IS 'Counts that were given up for others which are as high at least: their messages are delivered more often than max_deliveries.';
+COMMENT ON COLUMN queen.pg_stat_queen_aborted.lost IS 'Deliveries that rolled back and were not counted: places were in use by higher counts, or a transaction had delivered more than 1,000 messages of work queues.';
 
 CREATE VIEW queen.pg_stat_queen_blocked AS
 	SELECT b.*, l.pid AS blocking_pid, p.gid AS blocking_gid

@@ -3,7 +3,7 @@
 CREATE FUNCTION queen.drop_queue(queue text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_drop_queue';
 COMMENT ON FUNCTION queen.drop_queue(text) IS
-'Drop a queue with its messages, consumer groups, leases, timers, rules of recurring ones and dead letters, and with what this transaction has pushed to it; whether any of that was there: timers may be without a queue. Gone with the commit; queen.maintain() frees the space in steps. Waits for transactions that have begun to commit pushes to it, a prepared one included; pushes that commit afterwards make a new queue (or fail, with queen.auto_create off). Until the commit such pushes wait, at most their queen.flush_timeout.';
+'Drop a queue with its messages, consumer groups, leases, timers, rules of recurring ones and dead letters, and with what this transaction has pushed to it; whether any of that was there: timers may be without a queue. Gone with the commit; queen.maintain() frees the space in steps. Waits for transactions that have begun to commit pushes to it, a prepared one included, and up to queen.flush_timeout (QN002) for those that have enqueued into it; pushes that commit afterwards make a new queue (or fail, with queen.auto_create off). Until the commit such pushes wait, at most their queen.flush_timeout.';
 
 CREATE FUNCTION queen.purge_queue(queue text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_purge_queue';

@@ -21,8 +21,12 @@ inline constexpr std::int64_t mark_nothing = INT64_MAX; /* there is nothing at a
 inline constexpr Micros bottom_interval = 5'000'000;
 inline constexpr Micros bottom_share = 50;
 
-/* Tickets that were given longer ago than that many times somebody told something between two of them are too old to raise. */
+/*
+ * What was told is kept by windows of time. They are as wide as it takes for a ticket to come back before its window is given to another: a part in
+ * window_share of what recent scans took. A ticket that is older raises nothing.
+ */
 inline constexpr std::uint32_t mark_windows = 8;
+inline constexpr Micros window_share = 4;
 
 struct LowMark
 {
@@ -30,6 +34,8 @@ struct LowMark
 	Micros bottom_at;	  /* when the next scan is to begin at the bottom */
 	std::uint64_t birth;  /* of this mark: another number than that of any mark that was in its memory before */
 	std::uint64_t window; /* its number; the newest */
+	Micros window_at;	  /* it began */
+	Micros took;		  /* recent scans, from their tickets on: the longest, which is forgotten bit by bit */
 	std::int64_t told[mark_windows];
 };
 
@@ -40,6 +46,7 @@ struct MarkTicket
 	bool bottom; /* this is the scan from the bottom that was due */
 	std::uint64_t birth;
 	std::uint64_t window;
+	Micros at;
 };
 
 /* Nothing is known yet. */
@@ -51,11 +58,14 @@ MarkTicket mark_ticket(LowMark &mark, Micros now) noexcept;
 /* A key can be found now, be it for the first time or again. */
 void mark_tell(LowMark &mark, std::int64_t key) noexcept;
 
+/* Where a scan would begin, were it to take a ticket now. */
+std::int64_t mark_peek(const LowMark &mark, Micros now) noexcept;
+
 /*
  * The scan has ended: below `left` it has left nothing, since what it met there will not be found any more unless somebody tells. It took so
- * long.
+ * long to reach the first that it could see.
  */
-void mark_raise(LowMark &mark, const MarkTicket &ticket, std::int64_t left, Micros now, Micros took) noexcept;
+void mark_raise(LowMark &mark, const MarkTicket &ticket, std::int64_t left, Micros now, Micros reached) noexcept;
 
 } // namespace queen::core
 

@@ -38,14 +38,20 @@ patience_begin()
 	return {most / first_part, most, most / first_part};
 }
 
-/* Look, and say until when to leave the tables alone afterwards. */
+/* Look, and say until when to leave the tables alone afterwards. What the last look left in memory goes: a wait may be a day of looks. */
 WaitLook
-look_and_time(const WaitCalls *calls, hot::Micros *rest)
+look_and_time(const WaitCalls *calls, MemoryContext per_look, hot::Micros *rest)
 {
 	const hot::Micros began = hotlist_now();
-	const WaitLook found = calls->look(calls->arg);
-	const hot::Micros now = hotlist_now();
+	MemoryContext caller;
+	WaitLook found;
+	hot::Micros now;
 
+	MemoryContextReset(per_look);
+	caller = MemoryContextSwitchTo(per_look);
+	found = calls->look(calls->arg);
+	MemoryContextSwitchTo(caller);
+	now = hotlist_now();
 	*rest = found.ring.id == 0 ? now + look_share * (now - began) : now;
 	return found;
 }
@@ -95,9 +101,10 @@ bool
 wait_for_work(const WaitCalls *calls, int64 timeout)
 {
 	const hot::Micros deadline = hotlist_now() + timeout;
+	MemoryContext per_look = AllocSetContextCreate(CurrentMemoryContext, "queen wait", ALLOCSET_DEFAULT_SIZES);
 	Patience patience = patience_begin();
 	hot::Micros rest;
-	WaitLook found = look_and_time(calls, &rest);
+	WaitLook found = look_and_time(calls, per_look, &rest);
 	uint64 generation = names_generation();
 
 	while (!found.ready && hotlist_now() < deadline)
@@ -115,11 +122,12 @@ wait_for_work(const WaitCalls *calls, int64 timeout)
 		gates_again();
 		if (needs_look(calls, &found, generation, event))
 		{
-			found = look_and_time(calls, &rest);
+			found = look_and_time(calls, per_look, &rest);
 			generation = names_generation();
 		}
 	}
 	gates_leave(found.ready ? Leave::served : Leave::nothing);
+	MemoryContextDelete(per_look);
 	return found.ready;
 }
 

@@ -23,7 +23,8 @@ struct WaitLook
 struct WaitCalls
 {
 	/*
-	 * Enters the gates (gates_enter) and then looks, at what was found after it had entered. May end its transaction.
+	 * Enters the gates (gates_enter) and then looks, at what was found after it had entered. May end its transaction. Its memory context lasts to the
+	 * next look.
 	 */
 	WaitLook (*look)(void *arg);
 	void *arg;

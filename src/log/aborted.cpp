@@ -32,7 +32,7 @@ struct Place
 	int64 head;
 	int64 delivered_to; /* messages behind head, up to here, were delivered once more than the cursor says */
 	int32 aborted;		/* deliveries of head */
-	uint16 reserved;	/* transactions that hold a delivery */
+	uint16 reserved;	/* deliveries that a transaction holds: the place is not given to another meanwhile */
 };
 
 constexpr uint32 ways = 8;
@@ -65,11 +65,16 @@ struct Note
 	int32 counted;		/* of head so far, here */
 	int32 written;		/* of these into the cursor, by this claim */
 	bool reserved;
+	bool spare; /* it takes no place if it rolls back */
 };
+
+/* Messages of work queues that a transaction which rolls back brings into the table. A batch that is larger must not take it from everybody. */
+constexpr uint32 most_messages = 1000;
 
 constexpr uint32 kept_notes = 64;
 constinit KeptArray<Note, kept_notes> notes = {};
-constinit uint32 burials = 0; /* among the notes */
+constinit uint32 burials = 0;	   /* among the notes */
+constinit uint32 new_messages = 0; /* the same: of work queues, with nothing counted, and not spare */
 
 void
 lay_out(void *memory)
@@ -112,40 +117,50 @@ place_of(Set *set, const Key *key)
 	return nullptr;
 }
 
-/* The key's place, be it another's so far; null when all are reserved. Under the set's lock. */
+/* A place for a key that has none, for so many deliveries: never that of a key with more. Null when there is none. Under the set's lock. */
 Place *
-get_place(Set *set, const Key *key)
+take_place(Set *set, const Key *key, int32 aborted)
 {
-	Place *place = place_of(set, key);
+	Place *place = nullptr;
 
-	for (uint32 i = 0; place == nullptr && i < ways; i++)
-		if (set->places[i].key.database == InvalidOid)
-			place = &set->places[i];
-	for (uint32 i = 0; place == nullptr && i < ways; i++)
+	for (Place &free : set->places)
+		if (free.key.database == InvalidOid)
+			place = &free;
+	/* what is of no use any more, its message having expired say, is never taken back by anybody: so it goes in turn */
+	if (place == nullptr)
 	{
-		Place *victim = &set->places[set->victim++ % ways];
-
-		if (victim->reserved == 0)
+		for (uint32 i = 0; i < ways; i++)
 		{
-			table->evicted.fetch_add(1, std::memory_order_relaxed);
-			place = victim;
+			Place *other = &set->places[(set->victim + i) % ways];
+
+			if (other->reserved == 0 && other->aborted <= aborted &&
+				(place == nullptr || other->aborted < place->aborted))
+				place = other;
 		}
+		if (place == nullptr)
+			return nullptr;
+		set->victim = (uint8) (place - set->places + 1);
+		table->evicted.fetch_add(1, std::memory_order_relaxed);
 	}
-	if (place != nullptr && !is_same(&place->key, key))
-	{
-		*place = {};
-		place->key = *key;
-	}
+	*place = {};
+	place->key = *key;
 	return place;
 }
 
 void
-give_up_place(Place *place)
+give_up_place(Place *place, const Note *note)
 {
-	if (place->reserved > 0)
+	if (note->reserved && place->reserved > 0)
 		place->reserved--;
 	if (place->reserved == 0 && place->aborted == 0)
 		*place = {};
+}
+
+/* Groups have no negative ids. */
+bool
+is_of_message(const Key *key)
+{
+	return key->group_id < 0;
 }
 
 bool
@@ -154,16 +169,30 @@ is_burial(const Note *note)
 	return note->delivered_to < note->head;
 }
 
+bool
+is_new_message(const Note *note)
+{
+	return is_of_message(&note->key) && !note->reserved && !note->spare;
+}
+
 /* A delivery back to its head: notes are rolled back the newest first, so that the place ends at the head of the oldest. */
 void
 roll_back(const Note *note)
 {
 	const bool delivered = !is_burial(note);
+	const int32 aborted = note->counted < PG_INT32_MAX ? note->counted + delivered : PG_INT32_MAX;
 	Set *set = set_of(&note->key);
 	Place *place;
 
+	if (note->spare)
+	{
+		table->lost.fetch_add(1, std::memory_order_relaxed);
+		return;
+	}
 	SpinLockAcquire(&set->lock);
-	place = note->reserved ? place_of(set, &note->key) : nullptr;
+	place = place_of(set, &note->key);
+	if (place == nullptr && aborted > 0)
+		place = take_place(set, &note->key, aborted);
 	if (place != nullptr)
 	{
 		/* a savepoint behind it may have counted another head, a seek forgotten this one */
@@ -174,7 +203,7 @@ roll_back(const Note *note)
 			place->aborted++;
 		if (delivered)
 			place->delivered_to = Max(place->delivered_to, note->delivered_to);
-		give_up_place(place);
+		give_up_place(place, note);
 	}
 	SpinLockRelease(&set->lock);
 	if (delivered && place == nullptr)
@@ -196,7 +225,7 @@ settle(const Note *note)
 	{
 		if (place->head == note->head)
 			place->aborted = Max(place->aborted - note->written, 0);
-		give_up_place(place);
+		give_up_place(place, note);
 	}
 	SpinLockRelease(&set->lock);
 }
@@ -214,6 +243,7 @@ ended(bool committed)
 			roll_back(note);
 	}
 	burials = 0;
+	new_messages = 0;
 	kept_array_clear(&notes);
 }
 
@@ -231,6 +261,7 @@ sub_aborted(SubTransactionId self)
 		const Note *note = &notes.items[--notes.count];
 
 		burials -= is_burial(note);
+		new_messages -= is_new_message(note);
 		roll_back(note);
 	}
 }
@@ -333,7 +364,7 @@ aborted_buried(Oid tables, int64 partition_id, int64 group_id)
 static void
 note_delivery(const Key &key, int64 head, int64 delivered_to, int32 written)
 {
-	int32 counted = written;
+	Note note = {key, GetCurrentSubTransactionId(), head, delivered_to, written, written, false, false};
 	Set *set;
 	Place *place;
 
@@ -342,17 +373,17 @@ note_delivery(const Key &key, int64 head, int64 delivered_to, int32 written)
 	kept_array_reserve(&notes, 1);
 	set = set_of(&key);
 	SpinLockAcquire(&set->lock);
-	place = get_place(set, &key);
-	if (place != nullptr)
-	{
+	place = place_of(set, &key);
+	note.reserved = place != nullptr && place->reserved < PG_UINT16_MAX;
+	if (note.reserved)
 		place->reserved++;
-		if (place->head == head)
-			counted = Max(counted, place->aborted);
-	}
+	if (place != nullptr && place->head == head)
+		note.counted = Max(note.counted, place->aborted);
 	SpinLockRelease(&set->lock);
-	notes.items[notes.count] = {
-		key, GetCurrentSubTransactionId(), head, delivered_to, counted, written, place != nullptr};
-	burials += is_burial(&notes.items[notes.count++]);
+	note.spare = is_new_message(&note) && new_messages == most_messages;
+	new_messages += is_new_message(&note);
+	burials += is_burial(&note);
+	notes.items[notes.count++] = note;
 }
 
 void
@@ -361,7 +392,6 @@ aborted_note(Oid tables, int64 partition_id, int64 group_id, int64 head, int64 d
 	note_delivery(key_of(tables, partition_id, group_id), head, delivered_to, written);
 }
 
-/* Groups have no negative ids. */
 static Key
 key_of_message(Oid tables, int64 log_id, int64 order)
 {
@@ -387,7 +417,7 @@ bool
 aborted_message_buried()
 {
 	for (uint32 i = burials > 0 ? notes.count : 0; i > 0; i--)
-		if (notes.items[i - 1].key.group_id < 0 && is_burial(&notes.items[i - 1]))
+		if (is_of_message(&notes.items[i - 1].key) && is_burial(&notes.items[i - 1]))
 			return true;
 	return false;
 }

@@ -2,9 +2,10 @@
  * aborted.h: deliveries whose transaction rolled back. The cursor's row cannot tell of them, so shared memory does, until the next
  * claim has written them there and committed.
  *
- * Of fixed size, preloaded only, empty after a crash of the server. A partition's and group's entry may be given up for another's, but
- * not while a transaction holds a delivery of it: a place is reserved when something is delivered. Then a count is lost, which
- * costs one delivery more than max_deliveries; the view pg_stat_queen_aborted says how often that was.
+ * Of fixed size, preloaded only, empty after a crash of the server. Only what has rolled back has a place. It may be given to another that has
+ * rolled back as often at least, but not while a transaction holds a delivery; of a work queue's messages a transaction brings in the
+ * first 1,000. What has no place is not counted, which costs one delivery more than may be; the view pg_stat_queen_aborted says how
+ * often that was.
  */
 #ifndef QUEEN_LOG_ABORTED_H
 #define QUEEN_LOG_ABORTED_H

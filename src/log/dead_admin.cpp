@@ -288,9 +288,9 @@ redriven_headers(Datum headers, bool no_headers, const Corpse *corpses, int coun
 	return DatumGetJsonbP(no_headers ? added : DirectFunctionCall2(jsonb_concat, headers, added));
 }
 
-/* Push the message that count letters are of. Their rows are deleted, but the snapshot of the scan still sees them. */
+/* Push the message that count letters are of, into a work queue unless that is null. Their rows are deleted, but the snapshot of the scan still sees them. */
 void
-push_again(DeadScan *scan, const QueueRow *queue, const Corpse *corpses, int count)
+push_again(DeadScan *scan, PutTarget *work, const Corpse *corpses, int count)
 {
 	TupleTableSlot *slot = scan->slot;
 	ItemPointerData tid = corpses[0].tid;
@@ -305,12 +305,12 @@ push_again(DeadScan *scan, const QueueRow *queue, const Corpse *corpses, int cou
 	raw = slot->tts_isnull[dead_col_message];
 	content = PointerGetDatum(PG_DETOAST_DATUM_PACKED(slot->tts_values[raw ? dead_col_payload : dead_col_message]));
 	headers = redriven_headers(slot->tts_values[dead_col_headers], slot->tts_isnull[dead_col_headers], corpses, count);
-	if (queue->kind == QueueKind::work)
+	if (work != nullptr)
 	{
 		const WorkMessage message = {push_mint_id(push_ms()), corpses[0].priority, 0, raw, content, headers};
 
 		push_check_size(VARSIZE_ANY_EXHDR(DatumGetPointer(content)), headers);
-		work_calls->put(&queue->tenant, scan->choice->queue, &message);
+		work_calls->put(work, &message);
 	}
 	else
 		push_message(push_target(scan->choice->queue, {corpses[0].partition, (int) strlen(corpses[0].partition)}),
@@ -323,6 +323,8 @@ void
 push_all(DeadScan *scan, const QueueRow *queue, Corpse *corpses, int count)
 {
 	MemoryContext per_message = AllocSetContextCreate(CurrentMemoryContext, "queen redrive", ALLOCSET_DEFAULT_SIZES);
+	PutTarget *work =
+		queue->kind == QueueKind::work ? work_calls->put_open(&queue->tenant, scan->choice->queue) : nullptr;
 	int next;
 
 	if (count > 1)
@@ -334,10 +336,12 @@ push_all(DeadScan *scan, const QueueRow *queue, Corpse *corpses, int count)
 		CHECK_FOR_INTERRUPTS();
 		for (next = i + 1; next < count && is_same_message(&corpses[i], &corpses[next]); next++)
 			;
-		push_again(scan, queue, &corpses[i], next - i);
+		push_again(scan, work, &corpses[i], next - i);
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(per_message);
 	}
+	if (work != nullptr)
+		work_calls->put_close(work);
 	MemoryContextDelete(per_message);
 }
 

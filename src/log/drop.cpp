@@ -145,7 +145,7 @@ wait_for_writers(const QueueRow *queue)
 
 	if (queue->kind == QueueKind::work)
 	{
-		log_lock_to_drop(queue->log_id);
+		log_lock_to_drop(queue->log_id, queue->name);
 		return;
 	}
 	pass_partitions(queue);

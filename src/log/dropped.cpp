@@ -161,7 +161,8 @@ clean_log(int64 log_id, int64 *next, Budget *budget)
 		*next = row.partition_id + 1;
 	}
 	/* a commit that began before the drop may still be bringing one to life */
-	return work_calls->delete_log(log_id, &budget->rows) && !is_there(Table::log_partitions, {2, 1}, log_id);
+	return work_calls->delete_log(log_id, budget->end, &budget->rows) &&
+		   !is_there(Table::log_partitions, {2, 1}, log_id);
 }
 
 /* What belongs to a dropped queue itself. */

@@ -28,9 +28,15 @@ tag_of(int64 log_id)
 }
 
 void
-acquire(void *arg)
+acquire_to_put(void *arg)
 {
 	(void) LockAcquire((const LOCKTAG *) arg, RowExclusiveLock, false, false);
+}
+
+void
+acquire_to_drop(void *arg)
+{
+	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
 }
 
 } // namespace
@@ -41,7 +47,7 @@ log_lock_to_put(int64 log_id, const char *queue)
 	LOCKTAG tag = tag_of(log_id);
 
 	if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL &&
-		!run_with_timeout(setting_flush_timeout, false, acquire, &tag))
+		!run_with_timeout(setting_flush_timeout, false, acquire_to_put, &tag))
 		ereport(ERROR, (errcode(errcode_flush_timeout), errmsg("queue \"%s\" stayed locked", queue),
 						errdetail("Waited %d ms for a transaction that drops or purges it (queen.flush_timeout).",
 								  setting_flush_timeout),
@@ -49,11 +55,16 @@ log_lock_to_put(int64 log_id, const char *queue)
 }
 
 void
-log_lock_to_drop(int64 log_id)
+log_lock_to_drop(int64 log_id, const char *queue)
 {
 	LOCKTAG tag = tag_of(log_id);
 
-	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	/* who wants to enqueue stands behind it: not for as long as somebody keeps his transaction open */
+	if (!run_with_timeout(setting_flush_timeout, false, acquire_to_drop, &tag))
+		ereport(ERROR, (errcode(errcode_flush_timeout), errmsg("queue \"%s\" stayed in use", queue),
+						errdetail("Waited %d ms for a transaction that has enqueued into it (queen.flush_timeout).",
+								  setting_flush_timeout),
+						errhint("Try again when it has ended; pg_locks has its advisory lock.")));
 }
 
 } // namespace queen

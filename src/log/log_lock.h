@@ -15,8 +15,8 @@ namespace queen
  */
 void log_lock_to_put(int64 log_id, const char *queue);
 
-/* Wait for all who have put messages into it and not ended. */
-void log_lock_to_drop(int64 log_id);
+/* Wait for all who have put messages into it and not ended, at most queen.flush_timeout (QN002). */
+void log_lock_to_drop(int64 log_id, const char *queue);
 
 } // namespace queen
 

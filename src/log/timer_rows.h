@@ -58,6 +58,13 @@ is_occurrence(Name key)
 /* The partition of what names none. */
 inline constexpr Name default_partition = {"Default", 7};
 
+inline bool
+is_default_partition(Name partition)
+{
+	return partition.size == default_partition.size &&
+		   memcmp(partition.data, default_partition.data, (Size) partition.size) == 0;
+}
+
 /* What a timer will push, and when. */
 struct TimerMessage
 {

@@ -17,14 +17,12 @@ namespace
 struct Wait
 {
 	Consumer consumer;
-	MemoryContext per_look;
 };
 
 WaitLook
 look(void *arg)
 {
 	const Wait *wait = (const Wait *) arg;
-	MemoryContext caller = MemoryContextSwitchTo(wait->per_look);
 	WaitLook found = {false, core::hotlist::never, {}};
 	ConsumerPlace place;
 	bool settled = false;
@@ -39,12 +37,8 @@ look(void *arg)
 			group_touch(&place.group);
 		if (settled && consumer_may_take(&place))
 			found = consumer_look(&wait->consumer, &place);
-		MemoryContextSwitchTo(caller);
 		SPI_commit();
-		MemoryContextReset(wait->per_look);
-		MemoryContextSwitchTo(wait->per_look);
 	}
-	MemoryContextSwitchTo(caller);
 	return found;
 }
 
@@ -81,8 +75,7 @@ queen_wait(PG_FUNCTION_ARGS)
 	desc = BlessTupleDesc(desc);
 	if (SPI_connect_ext(SPI_OPT_NONATOMIC) != SPI_OK_CONNECT)
 		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
-	/* SPI's context outlives the commits */
-	wait.per_look = AllocSetContextCreate(CurrentMemoryContext, "queen wait", ALLOCSET_DEFAULT_SIZES);
+	/* SPI's memory context outlives the commits */
 	ready = BoolGetDatum(wait_for_work(&calls, timeout));
 	SPI_finish();
 	return HeapTupleGetDatum(heap_form_tuple(desc, &ready, &null));

@@ -40,19 +40,23 @@ struct WorkQueueState
 	StateGauges gauges[priority_count];
 };
 
+struct PutTarget;
+
 /* All of these raise. */
 struct WorkCalls
 {
-	/* Put a message into a tenant's queue, which must be there and a work queue. */
-	void (*put)(const pg_uuid_t *tenant, Name queue, const WorkMessage *message);
+	/* Put messages into a tenant's queue, which must be there and a work queue. It is in the memory context of put_open; put_close ends it. */
+	PutTarget *(*put_open)(const pg_uuid_t *tenant, Name queue);
+	void (*put)(PutTarget *target, const WorkMessage *message);
+	void (*put_close)(PutTarget *target);
 
 	const char *(*priority_text)(int16 priority);
 
 	/* Is the message in the queue? With the snapshot; enqueued_at says since when. */
 	bool (*find)(const QueueRow *queue, const core::Uuid &id, Snapshot snapshot, TimestampTz *enqueued_at);
 
-	/* Delete messages of a log that is nobody's any more, up to *most, which is lowered; never waits. True when none is left. */
-	bool (*delete_log)(int64 log_id, int *most);
+	/* Delete messages of a log that is nobody's any more, up to *most, which is lowered, and to a time; never waits. True when none is left. */
+	bool (*delete_log)(int64 log_id, TimestampTz end, int *most);
 
 	/*
 	 * Delete expired messages, of all tenants, in one bounded step of a pass, one at a time in a process. False when it is over; *next: when there may be

@@ -412,8 +412,7 @@ table_writer_update_unless_locked(TableWriter *writer, ItemPointer tid, const Da
 	TM_Result result;
 
 	fill_slot(writer, writer->slot, values, nulls);
-	result =
-		table_tuple_update_compat(writer->table, tid, writer->slot, GetCurrentCommandId(true), false, &update_indexes);
+	result = table_tuple_update_nowait(writer->table, tid, writer->slot, GetCurrentCommandId(true), &update_indexes);
 	if (result == TM_Ok && update_indexes)
 		exec_insert_index_tuples(writer->rri, writer->slot, writer->estate, true, false, nullptr);
 	ResetPerTupleExprContext(writer->estate);

@@ -170,6 +170,10 @@ push_timer(Firing *firing, const DueTimer *timer, const TimerMessage *message)
 		const WorkMessage work = {message->id,	message->priority, message->ttl,
 								  message->raw, message->content,  message->headers};
 
+		if (!is_default_partition(timer->partition))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("queue \"%s\" is a work queue", timer->queue.data),
+					 errdetail("The timer has a partition, so it was meant for a log queue.")));
 		put_message(&firing->target, &work);
 		return toast_raw_datum_size(message->content);
 	}

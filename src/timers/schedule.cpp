@@ -48,8 +48,7 @@ mode_argument(FunctionCallInfo fcinfo, int argno)
 void
 work_arguments(FunctionCallInfo fcinfo, int priority_arg, int ttl_arg, Name name, TimerMessage *message)
 {
-	const bool partitioned = message->partition.size != default_partition.size ||
-							 memcmp(message->partition.data, default_partition.data, default_partition.size) != 0;
+	const bool partitioned = !is_default_partition(message->partition);
 	QueueTable queues;
 	QueueRow queue;
 

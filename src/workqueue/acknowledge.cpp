@@ -103,6 +103,7 @@ Datum
 queen_acknowledge_batch(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	const pg_uuid_t *gone = nullptr;
 	ReceiptReader reader;
 	Datum *message_ids;
 	Datum *receipts;
@@ -125,7 +126,14 @@ queen_acknowledge_batch(PG_FUNCTION_ARGS)
 	qsort(pairs, (Size) count, sizeof(Pair), compare_pairs);
 	receipt_reader_open(&reader);
 	for (int i = 0; i < count; i++)
-		done[pairs[i].at] = acknowledge(&reader, pairs[i].message_id, pairs[i].receipt);
+	{
+		/* not once more what this call has deleted: its snapshot may be older than that */
+		const bool again = gone != nullptr && memcmp(gone, pairs[i].message_id, UUID_LEN) == 0;
+
+		done[pairs[i].at] = !again && acknowledge(&reader, pairs[i].message_id, pairs[i].receipt);
+		if (done[pairs[i].at])
+			gone = pairs[i].message_id;
+	}
 	receipt_reader_close(&reader);
 	for (int i = 0; i < count; i++)
 	{

@@ -68,11 +68,12 @@ struct Note
 	uint32 back;	/* … or after a rollback */
 };
 
-/* Beyond so many notes all marks are forgotten, and everybody who waits is told. */
+/* Beyond so many notes all marks are forgotten, and everybody who waits is told: if merging them does not make room for a quarter. */
 constexpr uint32 most_notes = 10000;
 constexpr uint32 kept_notes = 64;
 constinit KeptArray<Note, kept_notes> notes = {};
-constinit Oid overrun = InvalidOid; /* the tables of which not all is noted */
+constinit uint32 merge_at = kept_notes; /* notes */
+constinit Oid overrun = InvalidOid;		/* the tables of which not all is noted */
 
 void
 lay_out(void *memory)
@@ -189,16 +190,22 @@ play(const Note *note, bool committed)
 }
 
 void
+tell_of_overrun()
+{
+	if (overrun == InvalidOid)
+		return;
+	forget(MyDatabaseId, overrun);
+	gates_tell_everybody();
+}
+
+void
 ended(bool committed)
 {
 	for (uint32 i = 0; i < notes.count; i++)
 		play(&notes.items[i], committed);
-	if (overrun != InvalidOid)
-	{
-		forget(MyDatabaseId, overrun);
-		gates_tell_everybody();
-	}
+	tell_of_overrun();
 	overrun = InvalidOid;
+	merge_at = kept_notes;
 	kept_array_clear(&notes);
 }
 
@@ -213,6 +220,8 @@ sub_aborted(SubTransactionId self)
 {
 	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
 		play(&notes.items[--notes.count], false);
+	/* what is not noted may be of this one */
+	tell_of_overrun();
 }
 
 /* Where what was passed by is remembered. */
@@ -236,6 +245,72 @@ note_passed(Passed *passed, const PassedBy *by)
 	passed->times++;
 }
 
+/* The least key that this transaction has inserted. */
+int64
+least_own(const MarkKey *key)
+{
+	int64 least = core::mark_nothing;
+
+	for (uint32 i = 0; i < notes.count; i++)
+		if (is_same(&notes.items[i].key, key))
+			least = Min(least, notes.items[i].inserted);
+	return least;
+}
+
+int
+compare_notes(const void *a, const void *b)
+{
+	const MarkKey *left = &((const Note *) a)->key;
+	const MarkKey *right = &((const Note *) b)->key;
+
+	if (left->log_id != right->log_id)
+		return left->log_id < right->log_id ? -1 : 1;
+	if (left->priority != right->priority)
+		return left->priority - right->priority;
+	if (left->index != right->index)
+		return (int) left->index - (int) right->index;
+	return left->tables < right->tables ? -1 : left->tables > right->tables;
+}
+
+/*
+ * A savepoint that is released leaves its notes to its parent, which may have the same. Those of one sub-transaction are merged, key by key; they
+ * stand together.
+ */
+void
+merge_notes()
+{
+	uint32 kept = 0;
+	uint32 end;
+
+	for (uint32 first = 0; first < notes.count; first = end)
+	{
+		const uint32 kept_first = kept;
+
+		for (end = first + 1; end < notes.count && notes.items[end].sub == notes.items[first].sub; end++)
+			;
+		qsort(&notes.items[first], end - first, sizeof(Note), compare_notes);
+		for (uint32 i = first; i < end; i++)
+		{
+			const Note note = notes.items[i];
+			Note *same = kept > kept_first ? &notes.items[kept - 1] : nullptr;
+
+			if (same == nullptr || !is_same(&same->key, &note.key))
+			{
+				notes.items[kept++] = note;
+				continue;
+			}
+			/* the cleaner notes no queue */
+			if (same->queue_id == 0)
+				same->queue_id = note.queue_id;
+			same->inserted = Min(same->inserted, note.inserted);
+			same->taken = Min(same->taken, note.taken);
+			same->ready += note.ready;
+			same->back += note.back;
+		}
+	}
+	notes.count = kept;
+}
+
 /* The note of a key, made when it is new; null where there would be too many. */
 Note *
 note_of(const MarkKey *key, int64 queue_id)
@@ -246,11 +321,16 @@ note_of(const MarkKey *key, int64 queue_id)
 	for (uint32 i = notes.count; i > 0 && i + look_back > notes.count; i--)
 		if (notes.items[i - 1].sub == sub && is_same(&notes.items[i - 1].key, key))
 			return &notes.items[i - 1];
-	if (notes.count >= most_notes)
+	if (notes.count >= merge_at && overrun == InvalidOid)
 	{
-		overrun = key->tables;
-		return nullptr;
+		merge_notes();
+		merge_at = Min(Max(notes.count * 2, kept_notes), most_notes);
+		if (notes.count > most_notes / 4 * 3)
+			overrun = key->tables;
 	}
+	/* all is forgotten, and everybody told, in the end */
+	if (notes.count >= merge_at)
+		return nullptr;
 	kept_array_reserve(&notes, 1);
 	notes.items[notes.count] = {*key, sub, queue_id, core::mark_nothing, core::mark_nothing, 0, 0};
 	return &notes.items[notes.count++];
@@ -284,10 +364,26 @@ marked_scan_begin(MarkedScan *scan, const MarkKey *key)
 	SpinLockAcquire(&set->lock);
 	scan->ticket = core::mark_ticket(get_place(set, key)->mark, scan->began);
 	SpinLockRelease(&set->lock);
-	scan->from = scan->ticket.from;
-	for (uint32 i = 0; i < notes.count; i++)
-		if (is_same(&notes.items[i].key, key))
-			scan->from = Min(scan->from, notes.items[i].inserted);
+	scan->from = Min(scan->ticket.from, least_own(key));
+}
+
+int64
+marked_scan_peek(const MarkKey *key)
+{
+	const TimestampTz now = GetCurrentTimestamp();
+	int64 from = core::mark_bottom;
+	const Place *place;
+	Set *set;
+
+	if (table == nullptr || overrun != InvalidOid)
+		return from;
+	set = set_of(key);
+	SpinLockAcquire(&set->lock);
+	place = place_of(set, key);
+	if (place != nullptr)
+		from = core::mark_peek(place->mark, now);
+	SpinLockRelease(&set->lock);
+	return Min(from, least_own(key));
 }
 
 int64
@@ -322,7 +418,8 @@ marked_scan_end(const MarkedScan *scan, int64 left)
 	SpinLockAcquire(&set->lock);
 	place = place_of(set, &scan->key);
 	if (place != nullptr)
-		core::mark_raise(place->mark, scan->ticket, left, now, now - scan->began);
+		core::mark_raise(place->mark, scan->ticket, left, now,
+						 (scan->reached != 0 ? scan->reached : now) - scan->began);
 	SpinLockRelease(&set->lock);
 }
 

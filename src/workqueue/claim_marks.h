@@ -44,10 +44,22 @@ struct MarkedScan
 	core::MarkTicket ticket;
 	int64 from; /* also below what this transaction has inserted, and others do not see yet */
 	TimestampTz began;
+	TimestampTz reached; /* the first that it saw; 0: none yet */
 };
 
-/* Take a ticket: before the scan's snapshot. */
+/* Where a scan would begin now, without a ticket. Never raises. */
+int64 marked_scan_peek(const MarkKey *key);
+
+/* Take a ticket: right before the scan's snapshot. */
 void marked_scan_begin(MarkedScan *scan, const MarkKey *key);
+
+/* The scan sees one. What came before is what a scan from the bottom costs. */
+inline void
+marked_scan_reached(MarkedScan *scan)
+{
+	if (scan->reached == 0)
+		scan->reached = GetCurrentTimestamp();
+}
 
 /* The scan has ended, and has left nothing below a key. Never raises. */
 void marked_scan_end(const MarkedScan *scan, int64 left);

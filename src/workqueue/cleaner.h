@@ -10,7 +10,7 @@ namespace queen
 {
 
 bool messages_expire_step(bool first, TimestampTz *next);
-bool messages_delete_log(int64 log_id, int *most);
+bool messages_delete_log(int64 log_id, TimestampTz end, int *most);
 
 } // namespace queen
 

@@ -1,7 +1,7 @@
 /*
  * message_rows.cpp: rows of queen.messages. See message_rows.h.
  *
- * Raises. Locks: the rows that are changed, to the end of the transaction, without waiting. Runs in backends and workers.
+ * Raises. Locks: the rows that are changed, to the end of the transaction, without waiting unless message_lock does. Runs in backends and workers.
  */
 #include "workqueue/message_rows.h"
 
@@ -43,13 +43,19 @@ count_delete(const MessageTable *messages, const MessageRow *row)
 		rollup_note(messages->tables, {row->log_id, row->priority, spread_draw(messages->tables, row->log_id), -1, 0});
 }
 
-/* The row as it was is gone unless that is rolled back. */
+/*
+ * The row as it was is gone unless that is rolled back. Before it is written: what writes it may fail when others have passed it by already. One that
+ * is left then has been noted for nothing: a mark is lowered, somebody woken, if the transaction rolls back.
+ */
 void
 note_gone(const MessageTable *messages, const MessageRow *row, int64 queue_id)
 {
 	const MarkKey key = message_mark(messages, row);
+	const MarkKey expiry = {messages->tables, 0, 0, MarkedIndex::expiry};
 
 	claim_note_taken(&key, message_key(row), queue_id);
+	/* the cleaner's mark rises over what somebody is at */
+	claim_note_taken(&expiry, row->expires_at, 0);
 }
 
 /* It can be found as it is now. count: of those that may be taken at once. */
@@ -59,6 +65,20 @@ note_there(const MessageTable *messages, const MessageRow *row, int64 queue_id, 
 	const MarkKey key = message_mark(messages, row);
 
 	claim_note_inserted(&key, message_key(row), queue_id, count);
+}
+
+TableWriter *
+writer_of(MessageTable *messages)
+{
+	if (!messages->has_writer)
+	{
+		MemoryContext caller = MemoryContextSwitchTo(messages->context);
+
+		table_writer_open(&messages->writer, messages->table, message_cols, false);
+		messages->has_writer = true;
+		MemoryContextSwitchTo(caller);
+	}
+	return &messages->writer;
 }
 
 /* What the columns say about the state, from the row's own fields. */
@@ -88,19 +108,22 @@ message_table_open(MessageTable *messages, LOCKMODE mode)
 		message_col_state + 1, "IN_FLIGHT", mode);
 	messages->by_expiry = open_index(messages->table, {message_col_expires_at + 1}, mode, false);
 	messages->writing = mode >= RowExclusiveLock;
+	messages->has_writer = false;
 	messages->batch = {};
-	if (messages->writing)
-		table_writer_open(&messages->writer, messages->table, message_cols, false);
+	messages->context = CurrentMemoryContext;
 }
 
 void
 message_table_close(MessageTable *messages)
 {
-	if (messages->writing)
+	if (messages->has_writer)
 	{
 		table_writer_flush(&messages->writer, &messages->batch);
 		row_batch_close(&messages->batch);
 		table_writer_close(&messages->writer);
+	}
+	if (messages->writing)
+	{
 		CommandCounterIncrement();
 		rollup_settle();
 	}
@@ -155,10 +178,9 @@ message_insert(MessageTable *messages, MessageRow *row, int64 queue_id)
 	row->values[message_col_state] = CStringGetTextDatum("READY");
 	row->nulls[message_col_visible_at] = row->nulls[message_col_delivered_at] = true;
 	row->nulls[message_col_receipt] = row->nulls[message_col_last_error] = true;
-	table_writer_add(&messages->writer, &messages->batch, row->values, row->nulls);
+	table_writer_add(writer_of(messages), &messages->batch, row->values, row->nulls);
 	note_there(messages, row, queue_id, 1);
 	count(messages, row, 1, 0);
-	/* the cleaner leaves what somebody is at, so that only what is new has to be told */
 	claim_note_inserted(&expiry, row->expires_at, 0, 0);
 }
 
@@ -166,9 +188,9 @@ bool
 message_update_unless_locked(MessageTable *messages, const MessageRow *before, MessageRow *row, int64 queue_id)
 {
 	fill_state(row);
-	if (!table_writer_update_unless_locked(&messages->writer, &row->tid, row->values, row->nulls))
-		return false;
 	note_gone(messages, before, queue_id);
+	if (!table_writer_update_unless_locked(writer_of(messages), &row->tid, row->values, row->nulls))
+		return false;
 	note_there(messages, row, queue_id, 0);
 	count_update(messages, before, row);
 	return true;
@@ -178,10 +200,25 @@ void
 message_update(MessageTable *messages, const MessageRow *before, MessageRow *row, int64 queue_id, bool now)
 {
 	fill_state(row);
-	table_writer_update(&messages->writer, &row->tid, row->values, row->nulls);
 	note_gone(messages, before, queue_id);
+	table_writer_update(writer_of(messages), &row->tid, row->values, row->nulls);
 	note_there(messages, row, queue_id, now ? 1 : 0);
 	count_update(messages, before, row);
+}
+
+bool
+message_lock(MessageTable *messages, const MessageRow *row, Snapshot snapshot, int64 queue_id)
+{
+	ItemPointerData tid = row->tid;
+
+	note_gone(messages, row, queue_id);
+	return lock_row(messages->table, &tid, snapshot, true) == TM_Ok;
+}
+
+void
+message_leave(MessageTable *messages, const MessageRow *row, int64 queue_id)
+{
+	note_there(messages, row, queue_id, 1);
 }
 
 void
@@ -189,8 +226,8 @@ message_delete(MessageTable *messages, const MessageRow *row, int64 queue_id)
 {
 	ItemPointerData tid = row->tid;
 
-	delete_row(messages->table, &tid);
 	note_gone(messages, row, queue_id);
+	delete_row(messages->table, &tid);
 	count_delete(messages, row);
 }
 
@@ -199,9 +236,9 @@ message_delete_unless_locked(MessageTable *messages, const MessageRow *row, Snap
 {
 	ItemPointerData tid = row->tid;
 
+	note_gone(messages, row, queue_id);
 	if (!delete_row_unless_locked(messages->table, &tid, snapshot))
 		return false;
-	note_gone(messages, row, queue_id);
 	count_delete(messages, row);
 	return true;
 }

@@ -1,5 +1,5 @@
 /*
- * message_rows.h: rows of queen.messages: the one place where they are inserted, changed and deleted. README.md says what their states mean.
+ * message_rows.h: rows of queen.messages: the one place where they are inserted, locked, changed and deleted. README.md says what their states mean.
  *
  * All of these raise. What is done to a row is noted for the end of the transaction (claim_marks.h).
  */
@@ -54,8 +54,11 @@ struct MessageTable
 	Relation in_flight;
 	Relation by_expiry;
 	bool writing;
+	bool
+		has_writer; /* opened by the first row that is inserted or changed: it looks up all there is to write an index */
 	TableWriter writer;
-	RowBatch batch; /* of new rows */
+	RowBatch batch;		   /* of new rows */
+	MemoryContext context; /* where it was opened */
 };
 
 /* A row. What its datums point to lives as long as what it was read from. */
@@ -93,6 +96,13 @@ void message_insert(MessageTable *messages, MessageRow *row, int64 queue_id);
  */
 bool message_update_unless_locked(MessageTable *messages, const MessageRow *before, MessageRow *row, int64 queue_id);
 void message_update(MessageTable *messages, const MessageRow *before, MessageRow *row, int64 queue_id, bool now);
+
+/*
+ * Lock a row that was found with the snapshot, waiting for whoever is at it; false when it was changed meanwhile. Who then leaves it as it is says so:
+ * others have passed it by.
+ */
+bool message_lock(MessageTable *messages, const MessageRow *row, Snapshot snapshot, int64 queue_id);
+void message_leave(MessageTable *messages, const MessageRow *row, int64 queue_id);
 
 /* Delete a row. unless_locked, found with the snapshot: false, at once, when somebody, this transaction too, is or was at it. Without, it is locked. */
 bool message_delete_unless_locked(MessageTable *messages, const MessageRow *row, Snapshot snapshot, int64 queue_id);

@@ -149,14 +149,13 @@ put_close(PutTarget *target)
 	message_table_close(&target->messages);
 }
 
-void
-put_one(const pg_uuid_t *tenant, Name queue, const WorkMessage *message)
+PutTarget *
+put_open_existing(const pg_uuid_t *tenant, Name queue)
 {
-	PutTarget target;
+	PutTarget *target = (PutTarget *) palloc(sizeof(PutTarget));
 
-	put_open(&target, tenant, queue, false);
-	put_message(&target, message);
-	put_close(&target);
+	put_open(target, tenant, queue, false);
+	return target;
 }
 
 int16

@@ -33,8 +33,8 @@ void put_open(PutTarget *target, const pg_uuid_t *tenant, Name queue, bool may_c
 void put_message(PutTarget *target, const WorkMessage *message);
 void put_close(PutTarget *target);
 
-/* WorkCalls' put. */
-void put_one(const pg_uuid_t *tenant, Name queue, const WorkMessage *message);
+/* WorkCalls' put_open. */
+PutTarget *put_open_existing(const pg_uuid_t *tenant, Name queue);
 
 /* A priority as text: high, medium or low (22004, 22023). */
 int16 priority_argument(FunctionCallInfo fcinfo, int argno);

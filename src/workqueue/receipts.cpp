@@ -89,7 +89,6 @@ receipt_lock(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t
 	for (;;)
 	{
 		Snapshot old = reader->snapshot;
-		TM_Result result;
 
 		CHECK_FOR_INTERRUPTS();
 		/* what this command has changed, by SQL say, is to be seen as well */
@@ -99,10 +98,13 @@ receipt_lock(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t
 		UnregisterSnapshot(old);
 		if (!receipt_find(reader, message_id, receipt))
 			return false;
-		result = lock_row(reader->messages.table, &reader->row.tid, reader->snapshot, true);
-		/* while it waited the time may have come */
-		if (result == TM_Ok)
-			return is_under(&reader->row, receipt);
+		if (!message_lock(&reader->messages, &reader->row, reader->snapshot, reader->queue.queue_id))
+			continue;
+		/* while it waited the time may have come: then it keeps others from the row for nothing */
+		if (is_under(&reader->row, receipt))
+			return true;
+		message_leave(&reader->messages, &reader->row, reader->queue.queue_id);
+		return false;
 	}
 }
 

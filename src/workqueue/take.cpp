@@ -19,6 +19,12 @@ namespace
 /* Messages that a call moves to the dead letters on its way; as many as it may deliver if that is more, so that they don't pile up. */
 constexpr int64 most_burials = 100;
 
+/*
+ * Rows that a scan leaves before it gives up: what has been delivered often enough when no more burials may be, and what has to come alone. Only a queue whose
+ * max_delivery_attempts was lowered has more in a row. Another index, and the next call, go on.
+ */
+constexpr int most_left = 1000;
+
 /* A call under way. */
 struct Take
 {
@@ -130,6 +136,7 @@ scan(Take *take, MarkedScan *marked, int64 last, Snapshot snapshot)
 	const bool in_flight = marked->key.index == MarkedIndex::in_flight;
 	MemoryContext per_row = AllocSetContextCreate(CurrentMemoryContext, "queen take", ALLOCSET_DEFAULT_SIZES);
 	int64 left = core::mark_nothing;
+	int count_left = 0;
 	IndexScan rows;
 
 	message_scan_open(&rows, &take->messages, marked->key.index, snapshot);
@@ -140,10 +147,17 @@ scan(Take *take, MarkedScan *marked, int64 last, Snapshot snapshot)
 		const int64 key = DatumGetInt64(
 			slot_getattr(rows.slot, (in_flight ? message_col_visible_at : message_col_order) + 1, &isnull));
 		MemoryContext caller;
-		Met met;
 
+		marked_scan_reached(marked);
 		if (key > last)
 			break;
+		if (count_left == most_left)
+		{
+			left = Min(left, key);
+			/* who waits gets the empty answer of this call, whose burials are to be committed */
+			take->taken->buried = true;
+			break;
+		}
 		if (in_flight && key > take->now)
 		{
 			left = Min(left, key);
@@ -151,11 +165,13 @@ scan(Take *take, MarkedScan *marked, int64 last, Snapshot snapshot)
 			break;
 		}
 		caller = MemoryContextSwitchTo(per_row);
-		met = meet(take, rows.slot, snapshot);
+		if (meet(take, rows.slot, snapshot) == Met::left)
+		{
+			left = Min(left, key);
+			count_left++;
+		}
 		MemoryContextSwitchTo(caller);
 		MemoryContextReset(per_row);
-		if (met == Met::left)
-			left = Min(left, key);
 		/* behind it nothing was looked at; others may have the same visible_at */
 		if (is_over(take))
 			left = Min(left, in_flight ? key : key + 1);
@@ -165,37 +181,55 @@ scan(Take *take, MarkedScan *marked, int64 last, Snapshot snapshot)
 	MemoryContextDelete(per_row);
 }
 
-/* Is there nothing from the mark on? */
+/* Is there nothing to be taken from a key on? */
 bool
-is_idle(const Take *take, const MarkedScan *marked)
+is_idle(const Take *take, MarkedIndex index, int64 from)
 {
-	return marked->from == core::mark_nothing ||
-		   (marked->key.index == MarkedIndex::in_flight && marked->from > take->now);
+	return from == core::mark_nothing || (index == MarkedIndex::in_flight && from > take->now);
 }
 
+/* What of one priority and state there is from its mark on. */
 void
-take_of_priority(Take *take, int16 priority)
+take_of_index(Take *take, int16 priority, MarkedIndex index)
 {
-	const int64 log_id = take->request->queue->log_id;
-	const MarkKey elapsed_key = {take->messages.tables, log_id, priority, MarkedIndex::in_flight};
-	const MarkKey ready_key = {take->messages.tables, log_id, priority, MarkedIndex::ready};
-	MarkedScan elapsed;
-	MarkedScan ready;
+	const MarkKey key = {take->messages.tables, take->request->queue->log_id, priority, index};
+	MarkedScan marked;
 	Snapshot snapshot;
 
-	/* tickets before the snapshot */
-	marked_scan_begin(&elapsed, &elapsed_key);
-	marked_scan_begin(&ready, &ready_key);
-	if (is_idle(take, &elapsed))
-		take->taken->until = Min(take->taken->until, elapsed.from);
-	if (is_idle(take, &elapsed) && is_idle(take, &ready))
+	if (is_over(take))
 		return;
+	/* each its own: a turn from the bottom is not to be taken and left */
+	marked_scan_begin(&marked, &key);
+	if (is_idle(take, index, marked.from))
+	{
+		if (index == MarkedIndex::in_flight)
+			take->taken->until = Min(take->taken->until, marked.from);
+		return;
+	}
 	snapshot = register_latest_snapshot();
-	if (!is_idle(take, &elapsed))
-		scan(take, &elapsed, core::mark_nothing, snapshot);
-	if (!is_over(take) && !is_idle(take, &ready))
-		scan(take, &ready, core::mark_nothing, snapshot);
+	scan(take, &marked, core::mark_nothing, snapshot);
 	UnregisterSnapshot(snapshot);
+}
+
+/* Do the marks say that there is nothing? Then not even the table is opened. */
+bool
+is_empty(Take *take, Oid tables)
+{
+	TimestampTz until = DT_NOEND;
+
+	for (int16 priority = priority_high; priority >= priority_low; priority--)
+		for (MarkedIndex index : {MarkedIndex::in_flight, MarkedIndex::ready})
+		{
+			const MarkKey key = {tables, take->request->queue->log_id, priority, index};
+			const int64 from = marked_scan_peek(&key);
+
+			if (!is_idle(take, index, from))
+				return false;
+			if (index == MarkedIndex::in_flight)
+				until = Min(until, from);
+		}
+	take->taken->until = until;
+	return true;
 }
 
 /* Before all others, whatever its priority. It may be gone, or somewhere else. */
@@ -229,13 +263,17 @@ take_messages(const TakeRequest *request, DeliverySink *sink, Taken *taken)
 	take.shard = spread_draw(own_tables(), request->queue->log_id);
 	take.passed = passed_none;
 	/* what comes behind a burial that is not committed would take it along */
-	if (aborted_message_buried())
+	taken->buried = aborted_message_buried();
+	if (taken->buried || is_empty(&take, own_tables()))
 		return;
 	message_table_open(&take.messages, RowExclusiveLock);
 	if (passed_by_due(take.messages.tables, request->queue->log_id, &due))
 		take_passed_by(&take, &due);
-	for (int16 priority = priority_high; priority >= priority_low && !is_over(&take); priority--)
-		take_of_priority(&take, priority);
+	for (int16 priority = priority_high; priority >= priority_low; priority--)
+	{
+		take_of_index(&take, priority, MarkedIndex::in_flight);
+		take_of_index(&take, priority, MarkedIndex::ready);
+	}
 	if (take.passed.enqueued_at != DT_NOEND)
 		passed_by_note(&take.passed);
 	message_table_close(&take.messages);

@@ -20,7 +20,8 @@ struct TakeRequest
 struct Taken
 {
 	int64 count;
-	bool buried;	   /* a message went to the dead letters in the place of a delivery */
+	bool
+		buried; /* messages went to the dead letters in the place of deliveries, be it before in the transaction: commit, and call again */
 	TimestampTz until; /* when the next one that is in flight can be taken, as far as was seen; DT_NOEND */
 };
 

@@ -19,8 +19,9 @@ void
 workqueue_init()
 {
 	static constexpr WorkCalls calls = {
-		put_one,		 priority_text, message_is_there, messages_delete_log, messages_expire_step,
-		messages_states, claim_note_all};
+		put_open_existing,	 put_message,		   put_close,		priority_text,	message_is_there,
+		messages_delete_log, messages_expire_step, messages_states, claim_note_all,
+	};
 
 	work_calls = &calls;
 	claim_marks_init();

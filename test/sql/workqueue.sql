@@ -120,6 +120,15 @@ SELECT dequeued('work jobs', 4);
 SELECT queen.acknowledge_batch(ARRAY[c.message_id, gen_random_uuid(), a.message_id, c.message_id, b.message_id], ARRAY[c.receipt, a.receipt, a.receipt, c.receipt, a.receipt])
 FROM held a, held b, held c WHERE a.message = '"a"' AND b.message = '"b"' AND c.message = '"c"';
 SELECT acked('"b"'), acked('null');
+-- … also behind a heartbeat in the same transaction; one whose receipt is wrong before is no reason against the right one
+TRUNCATE held;
+SELECT count(*) FROM queen.enqueue_batch('work jobs', '["d", "e"]');
+SELECT dequeued('work jobs', 2);
+BEGIN;
+SELECT count(queen.change_visibility(message_id, receipt, '1 min')) FROM held;
+SELECT queen.acknowledge_batch(ARRAY[d.message_id, e.message_id, d.message_id, e.message_id, d.message_id], ARRAY[d.receipt, d.receipt, d.receipt, e.receipt, d.receipt])
+FROM held d, held e WHERE d.message = '"d"' AND e.message = '"e"';
+COMMIT;
 SELECT queen.acknowledge_batch('{}', '{}');
 SELECT count(*) FROM queen.enqueue_batch('work jobs', '[]');
 
@@ -258,6 +267,25 @@ SELECT attempts($$SELECT queen.redrive('work unborn')$$);
 RESET queen.auto_create;
 SELECT queen.redrive('work unborn');
 SELECT message, priority, headers -> 'queen_redriven' ->> 'timer_key' AS timer_key FROM queen.dequeue('work unborn', 10);
+
+-- A queue that is of the other kind when they fire: one that was meant for a partition, or has a priority, is dead in the end.
+SET client_min_messages = error;
+SELECT a.verdict, b.verdict FROM queen.schedule('work kinds', 'a', '"a"', delay => '0', partition => 'p') a, queen.schedule('work kinds', 'b', '"b"', delay => '0') b;
+SELECT c.verdict FROM queen.schedule('log kinds', 'c', '"c"', delay => '0', priority => 'high') c;
+SELECT queen.create_queue('work kinds', 'work') IS NOT NULL, queen.create_queue('log kinds') IS NOT NULL;
+DO $$
+BEGIN
+	FOR i IN 1 .. 5 LOOP
+		PERFORM queen.fire_timers();
+		UPDATE queen.log_timers SET retry_at = deliver_at WHERE queue IN ('work kinds', 'log kinds');
+		COMMIT;
+	END LOOP;
+END
+$$;
+RESET client_min_messages;
+SELECT message, partition, timer_key, error FROM queen.list_dead('work kinds');
+SELECT message, priority, timer_key, error FROM queen.list_dead('log kinds');
+SELECT message, priority FROM queen.dequeue('work kinds', 10);
 
 -- Purged and dropped: out of sight at once, receipts are no good, and the rows go later.
 SELECT count(*) FROM queen.enqueue_batch('work drop', '["a", "b"]');

@@ -43,6 +43,22 @@ is($sql->('BEGIN; SAVEPOINT a; ' . $take->('points', 1) . '; ROLLBACK TO a; ' . 
 is($taken->('points', 1), '1/3', '… and beyond');
 is($sql->('SELECT delivery_attempts FROM queen.messages m JOIN queen.queues q USING (log_id) WHERE name = \'points\''), '3', '… and then in the row');
 
+# a batch takes no place as long as nothing fails, and if it does only for its first messages: what is counted for others stays
+$sql->("SELECT queen.push('a log', to_jsonb(n)) FROM generate_series(1, 3) n; SELECT queen.subscribe('a log', 'default')");
+my $popped = sub { return $sql->("BEGIN; SELECT coalesce(string_agg(msg_offset || '/' || attempt, ' '), '') FROM queen.pop('a log', auto_ack => true, max_messages => 1); ROLLBACK") };
+is(join(' ', map { $popped->() } 1 .. 2), '0/1 0/2', "a log's head fails");
+$fill->('batch', 30000);
+$sql->("SELECT count(*) FROM queen.dequeue('batch', 10000, '1 h')") for 1 .. 2;
+is($sql->($used), '1|0|0', 'twenty thousand deliveries take no place');
+$sql->("BEGIN; SELECT count(*) FROM queen.dequeue('batch', 10000); ROLLBACK");
+is($sql->($used), '1001|0|9000', 'of ten thousand that roll back a thousand are counted');
+is($popped->(), '0/3', "… and the log's head still is");
+is(join(' ', map { $taken->('batch', 10, ", visibility => '1 h'") } 1 .. 2), '20001/2 20002/2', 'those are the first');
+$sql->("BEGIN; SAVEPOINT a; SELECT count(*) FROM queen.dequeue('batch', 10000); ROLLBACK TO a; COMMIT");
+$sql->("DO \$\$ BEGIN FOR i IN 1 .. 998 LOOP PERFORM count(*) FROM queen.dequeue('batch', 10, '1 h'); COMMIT; END LOOP; END \$\$");
+is($sql->($used), '1|0|9000', '… and they come alone, each in its turn');
+is($taken->('batch', 10000) =~ tr/ //, 8999, '… and the others in a batch');
+
 # one that has to come alone is passed by, and hides nobody
 $fill->('alone', 3);
 $rolled_back->('alone', 1);
@@ -108,6 +124,26 @@ $late->query_safe("BEGIN; " . $take->('late', 1) . "; SAVEPOINT s; SELECT count(
 $late->query_safe('COMMIT');
 is($taken->('late', 100), '"sub"/1', 'nor is a savepoint that was released');
 
+# … and what many savepoints have done to one queue is not many things: marks of others stay, so that who finds nothing does not even look
+my $looks = sub { $sql->('SELECT pg_stat_clear_snapshot()'); sleep(0.1); return $sql->("SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname IN ('messages_ready_idx', 'messages_in_flight_idx')") };
+my $looked;
+foreach (1 .. 5)
+{
+	$late->query_safe("BEGIN; DO \$\$ BEGIN FOR i IN 1 .. 6000 LOOP BEGIN PERFORM queen.enqueue('blocks', '1'); EXCEPTION WHEN OTHERS THEN RAISE; END; END LOOP; END \$\$");
+	$sql->("SELECT queen.enqueue('late', '0')");
+	my $began = time;
+	$taken->('late', 100, ", visibility => '1 h'") for 1 .. 2;
+	$looked = $looks->();
+	$late->query_safe('COMMIT');
+	$taken->('late', 100);
+	$looked = $looks->() - $looked;
+	# a scan from the bottom comes after 5 s
+	last if time - $began < 4;
+	$looked = 'not in time';
+}
+is($looked, 0, 'six thousand blocks with exceptions are noted, too');
+is($taken->('blocks', 10000) =~ tr/ // % 6000, 5999, 'and what they have enqueued is found');
+
 is($sql->("BEGIN; SELECT queen.enqueue('late', '\"own\"') IS NOT NULL; " . $take->('late', 100) . '; COMMIT'), "t\n\"own\"/1", 'nor is what a transaction has enqueued itself');
 
 # SQL that writes the table
@@ -115,6 +151,13 @@ is($taken->('late', 100), '', 'the marks are at the end');
 $sql->("INSERT INTO queen.messages (message_id, log_id, enqueue_order, enqueued_at, expires_at, priority, shard, delivery_attempts, state, message)
 	SELECT '01a22a47-f93b-72a8-9510-e48d22f938ee', log_id, 1, now(), now() + interval '1 h', 2, 0, 0, 'READY', '\"by SQL\"' FROM queen.queues WHERE name = 'late'");
 is($taken->('late', 100), '"by SQL"/1', 'what SQL has inserted is found at once');
+
+# a savepoint that gives back more than is noted one by one, while its transaction goes on
+$late->query_safe("BEGIN; SAVEPOINT s; SELECT count(d.message_id) FROM generate_series(1, 6000) i, queen.dequeue('many ' || i) d");
+is($taken->('many 6000', 1), '', 'somebody has it');
+$late->query_safe('ROLLBACK TO s');
+like($taken->('many 6000', 1), qr{^1/[12]$}, 'nor is so much that a savepoint gives back, while its transaction goes on');
+$late->query_safe('COMMIT');
 
 # ---- waiting ----
 
@@ -156,6 +199,48 @@ wakes('a redrive wakes it', waiter('wait'), "SELECT queen.redrive('wait')", '7/1
 $sql->("SELECT queen.create_queue('wait', 'work', '{\"max_delivery_attempts\": 5}'); SELECT queen.enqueue('wait', '8'); SELECT count(*) FROM queen.dequeue('wait', 1, '2 s')");
 wakes('it knows when a visibility ends', waiter('wait'), 'SELECT 1', '8/2');
 is($sql->($take->('wait', 1, ", wait => '0.2 s'")), '', 'its time may be over');
+
+# ---- rows that somebody has kept from others, and then done nothing to ----
+
+# a receipt that is late when its wait for the row is over: until its transaction ends it hides the message
+foreach my $end ('COMMIT', 'ROLLBACK')
+{
+	$sql->("SELECT queen.enqueue('held', '\"$end\"'); TRUNCATE held; INSERT INTO held SELECT * FROM queen.dequeue('held', 1, '2 s')");
+	$other->query_safe("BEGIN; SELECT queen.change_visibility(message_id, receipt, '1 h') FROM held");
+	my $slow = background($node);
+	$slow->query_until(qr/acknowledging/, "\\echo acknowledging\nBEGIN;\nSELECT 'late: ' || queen.acknowledge(message_id, receipt) FROM held;\n");
+	wait_for_sql($node, "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%acknowledge%' AND pid <> pg_backend_pid()", 'a late acknowledge');
+	sleep(2.1);
+	$other->query_safe('ROLLBACK');
+	like($slow->query('SELECT 1'), qr/late: false/, 'a receipt whose time came while it waited is none');
+	is($taken->('held', 1), '', '… but it has the row');
+	wakes("… until its $end", waiter('held'), sub { $slow->query_safe($end) }, "\"$end\"/2");
+	$slow->quit;
+}
+
+# what is not changed needs nothing of what it takes to write indexes; many letters need it once
+$sql->("SELECT queen.create_queue('once', 'work', '{\"max_delivery_attempts\": 1}'); CREATE INDEX extra ON queen.messages (shard)");
+$fill->('once', 200);
+$sql->("SELECT count(*) FROM (SELECT queen.reject(message_id, receipt) FROM queen.dequeue('once', 199)) r; CREATE TABLE one AS SELECT * FROM queen.dequeue('once')");
+$other->query_safe('BEGIN; ALTER INDEX queen.extra SET TABLESPACE pg_default');
+is(($node->psql('postgres', "SET lock_timeout = '5s'; SELECT queen.acknowledge(message_id, receipt) FROM one"))[1], 't', 'an acknowledge opens no index that it does not read');
+$other->query_safe('COMMIT');
+is($sql->("BEGIN; SELECT queen.redrive('once'); SELECT sum(pg_stat_get_xact_numscans(indexrelid)) < 20 FROM pg_index WHERE indrelid = 'queen.queues'::regclass; COMMIT"), "199\nt", 'a redrive looks for its queue once');
+$sql->('DROP INDEX queen.extra');
+
+# an update that fails when the row is written, an index's entry not: here by an index that waits, and raises
+$sql->("CREATE FUNCTION fails(attempts smallint) RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN IF current_setting(''application_name'') = ''fails'' AND attempts > 0 THEN PERFORM pg_advisory_lock_shared(1); RAISE division_by_zero; END IF; RETURN 0; END';
+	CREATE INDEX failing ON queen.messages (fails(delivery_attempts)); SELECT queen.enqueue('fails', '1'); SELECT pg_advisory_unlock_all()");
+$other->query_safe('SELECT pg_advisory_lock(1)');
+my $failing = background($node);
+$failing->query_until(qr/dequeueing/, "SET application_name = 'fails';\n\\echo dequeueing\n" . $take->('fails', 1) . ";\n");
+wait_for_sql($node, "SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'fails' AND wait_event = 'advisory'", 'an entry of an index');
+is($taken->('fails', 1), '', 'a row that is being written is passed by');
+wakes('an update that fails gives it back', waiter('fails'), sub { $other->query_safe('SELECT pg_advisory_unlock(1)') }, '1/1');
+$failing->query('SELECT 1');
+like($failing->{stderr}, qr/division_by_zero|division by zero/, '… and has failed');
+$failing->quit;
+$sql->('DROP FUNCTION fails CASCADE');
 
 # ---- a crash: nothing is lost, nothing comes twice, what was counted in memory only is forgotten ----
 

@@ -119,6 +119,49 @@ TEST(LowMark, AnOldTicketRaisesNothing)
 	EXPECT_EQ(mark.mark, 7);
 }
 
+/* Each ticket follows something told, and far more scans are under way than there are windows: the marks rise all the same. */
+TEST(LowMark, ManySlowScansRaise)
+{
+	constexpr int consumers = 32;
+	constexpr Micros slow = 20'000;
+	LowMark mark = settled(1000, second);
+	MarkTicket tickets[consumers];
+	std::int64_t newest = 1'000'000;
+	Micros now = second;
+
+	mark_tell(mark, 7);
+	for (MarkTicket &ticket : tickets)
+		ticket = mark_ticket(mark, now);
+	for (int scan = 0; scan < 20 * consumers; scan++)
+	{
+		MarkTicket &ticket = tickets[scan % consumers];
+
+		now += slow / consumers;
+		mark_raise(mark, ticket, 1000, now, slow);
+		mark_tell(mark, newest++);
+		ticket = mark_ticket(mark, now);
+	}
+	EXPECT_EQ(mark.mark, 1000);
+	/* and when they are quick again, the windows are narrow again */
+	for (int scan = 0; scan < 1000; scan++)
+	{
+		now += 10;
+		mark_raise(mark, mark_ticket(mark, now - 5), newest, now, 5);
+		mark_tell(mark, newest++);
+	}
+	EXPECT_GE(mark.mark, newest - 20);
+}
+
+TEST(LowMark, PeekingTakesNoTurn)
+{
+	LowMark mark = settled(7, second);
+
+	EXPECT_EQ(mark_peek(mark, second), 7);
+	EXPECT_EQ(mark_peek(mark, second + bottom_interval), mark_bottom);
+	EXPECT_TRUE(mark_ticket(mark, second + bottom_interval).bottom);
+	EXPECT_EQ(mark_peek(mark, second + bottom_interval), 7);
+}
+
 TEST(LowMark, ATicketOfAnotherMarkRaisesNothing)
 {
 	LowMark mark = fresh();
