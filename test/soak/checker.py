@@ -13,6 +13,7 @@ from followed import Followed
 from model import Cursor, Event, Message, Partition, Pauses, Violation
 from queues import FOLLOWED, MESSAGE_SEQ, MESSAGE_TX, QUEUES
 from timekeepers import CHAINED, ONCE
+from watchers import COUNTED, SHOWN
 from workers import ALWAYS, AT_REST
 
 PAGE = 20000
@@ -42,7 +43,7 @@ STRUCTURE["no walk finds what the hot-list has lost"] = "SELECT coalesce(sum(res
 STRUCTURE["a dead letter is redriven or purged once"] = """
     SELECT (SELECT coalesce(sum(answer), 0) FROM soak.redrives) - (SELECT count(DISTINCT dead_id) FROM soak.letters l
         WHERE NOT EXISTS (SELECT FROM queen.dead_letters d WHERE d.dead_id = l.dead_id))"""
-STRUCTURE |= ALWAYS
+STRUCTURE |= ALWAYS | COUNTED
 # What holds when the log is drained.
 REST = {
     "nothing is under a lease": "SELECT count(*) FROM queen.log_cursors WHERE lease IS NOT NULL",
@@ -59,7 +60,7 @@ REST = {
     "a rule's messages are a chain": CHAINED,
     "no partition lock is left": "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
 }
-REST |= AT_REST
+REST |= AT_REST | SHOWN
 
 
 def seconds(column: str) -> str:

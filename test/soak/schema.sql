@@ -111,3 +111,9 @@ CREATE TABLE soak.redrives (
 	tx         bigint  NOT NULL PRIMARY KEY,
 	answer     bigint  NOT NULL
 );
+
+-- How long reading a view of the state took, in microseconds.
+CREATE TABLE soak.looks (
+	view       text    NOT NULL,
+	us         bigint  NOT NULL
+);

@@ -27,6 +27,7 @@ from model import INVARIANTS, Cursor, Violation
 from pushers import KeyedPusher, Preparer, Pusher
 from queues import FOLLOWED, QUEUES
 from timekeepers import FIRED, RULE, Timekeeper
+from watchers import COLLECTED, COLLECTED_NAMES, LOOK_NAMES, LOOKS, Collector, Owner, Watcher
 from workers import DEAD_OF_WORK, FIGURE_NAMES, FIGURES, FINISHED, QUEUES_OF_WORK, READY, Enqueuer, Worker
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -56,6 +57,9 @@ CAST = (
     (Timekeeper, 3),
     (Enqueuer, 2),
     (Worker, 4),
+    (Owner, 1),
+    (Watcher, 1),
+    (Collector, 1),
     (Keeper, 2),
     (Walker, 1),
     (Maintenance, 1),
@@ -360,7 +364,7 @@ def check_at_rest(settings: Settings) -> dict:
 NEEDED = {"messages": 20, "completed": 20, "commits": 20, "failures": 1, "deleted": 1, "duplicates dropped": 0.2, "holes": 0.05,
           "redelivered": 0.2, "dead": 0.05, "lost leases": 0.05, "seeks": 0.1, "redriven": 0.05, "pauses": 0.2, "drops": 0.1, "purges": 0.1,
           "razed delivered": 1, "razed gone": 1, "mayfly delivered": 1, "aged gone": 0.5, "partitions expired": 0.2, "clients killed": 0.2,
-          "timers fired": 5, "ticks": 0.2, "enqueued": 10, "dequeued again": 0.5, "acknowledged": 5, "dead in work queues": 0.05}
+          "timers fired": 5, "ticks": 0.2, "enqueued": 10, "dequeued again": 0.5, "acknowledged": 5, "dead in work queues": 0.05, "looks at views": 3, "collections since the last crash": 0.1}
 
 
 def check_load(settings: Settings, figures: dict):
@@ -412,7 +416,8 @@ def main() -> int:
         last = Checker(settings)
         last.connect()
         used = last.hotlist_figures()
-        figures = check_at_rest(settings) | counts | used | dict(zip(("timers fired", "ticks"), sql(FIRED)[0])) | dict(zip(FIGURE_NAMES, sql(FIGURES)[0]))
+        figures = check_at_rest(settings) | counts | used | dict(zip(("timers fired", "ticks"), sql(FIRED)[0])) | dict(zip(FIGURE_NAMES, sql(FIGURES)[0])) | dict(zip(LOOK_NAMES, sql(LOOKS)[0])) \
+            | dict(zip(COLLECTED_NAMES, sql(COLLECTED)[0]))
         check_load(settings, figures)
     except Violation as violation:
         if violation.invariant:
