@@ -112,6 +112,8 @@ SQL_FILES = sql/00_header.sql \
 	sql/65_dead.sql \
 	sql/70_views.sql \
 	sql/72_state.sql \
+	sql/73_events.sql \
+	sql/74_storage.sql \
 	sql/75_hotlist.sql \
 	sql/77_workers.sql \
 	sql/80_maintain.sql \
