@@ -111,9 +111,9 @@ SQL_FILES = sql/00_header.sql \
 	sql/60_ack.sql \
 	sql/65_dead.sql \
 	sql/70_views.sql \
+	sql/71_events.sql \
 	sql/72_state.sql \
-	sql/73_events.sql \
-	sql/74_storage.sql \
+	sql/73_storage.sql \
 	sql/75_hotlist.sql \
 	sql/77_workers.sql \
 	sql/80_maintain.sql \

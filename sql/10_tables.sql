@@ -280,6 +280,8 @@ CREATE TABLE queen.messages (
 -- what can be taken, each state in its own order: a lease touches no entry of what was never delivered, and the reverse
 CREATE INDEX messages_ready_idx ON queen.messages (log_id, priority, enqueue_order) WHERE state = 'READY';
 CREATE INDEX messages_in_flight_idx ON queen.messages (log_id, priority, visible_at) WHERE state = 'IN_FLIGHT';
+-- the oldest in flight, for the collector of queues' state
+CREATE INDEX messages_in_flight_age_idx ON queen.messages (log_id, priority, enqueued_at) WHERE state = 'IN_FLIGHT';
 CREATE INDEX messages_expires_at_idx ON queen.messages (expires_at);
 ALTER TABLE queen.messages SET (
 	vacuum_truncate = off, toast.vacuum_truncate = off,

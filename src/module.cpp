@@ -16,6 +16,7 @@
 #include "server/xact.h"
 #include "state/drifted.h"
 #include "state/rollup.h"
+#include "state/snapshot.h"
 #include "state/spread.h"
 #include "timers/counts.h"
 #include "timers/due.h"
@@ -44,6 +45,7 @@ _PG_init(void)
 	queen::event_counts_init();
 	queen::spread_init();
 	queen::drifted_init();
+	queen::snapshot_init();
 	queen::workqueue_init();
 	queen::timer_news_init();
 	queen::timer_counts_init();

@@ -8,7 +8,9 @@
 
 #include <atomic>
 
+#include "log/work_calls.h"
 #include "server/kept_array.h"
+#include "server/settings.h"
 #include "server/shared_memory.h"
 
 namespace queen
@@ -20,22 +22,17 @@ namespace
 /* By an object's hash: so that one that takes or gives up a place seldom holds off another one. A power of two. */
 constexpr uint32 table_count = 16;
 
-/* Objects for which there is room, some 6 MB. Each has a little more than its share, so that none is full much before the others. */
-constexpr uint32 places_of_table = 40000 / table_count * 9 / 8;
-
 struct Head
 {
 	LWLockPadded locks[table_count];
 	int tranche;
+	uint32 places; /* of each table */
 	TimestampTz since;
 	std::atomic<uint64> lost;
 };
 constexpr Size head_size = MAXALIGN(sizeof(Head)) + PG_CACHE_LINE_SIZE - MAXALIGN(sizeof(Head)) % PG_CACHE_LINE_SIZE;
 
 constinit Head *head = nullptr;
-
-/* Of work queues' messages, from 1. */
-constexpr int64 priorities = 3;
 
 /* What a transaction has done to an object. */
 struct Note
@@ -77,7 +74,7 @@ number_of(const core::EventObject &object)
 core::EventTable *
 table(uint32 number)
 {
-	return (core::EventTable *) ((char *) head + head_size + core::event_table_size(places_of_table) * number);
+	return (core::EventTable *) ((char *) head + head_size + core::event_table_size(head->places) * number);
 }
 
 void
@@ -92,6 +89,21 @@ unlock(uint32 number)
 	LWLockRelease(&head->locks[number].lock);
 }
 
+/* As many as the views can show, and an eighth more: the tables are not filled evenly. */
+uint32
+places_of_table()
+{
+	const int64 objects = (int64) setting_state_queues * priority_count + setting_state_groups;
+
+	return (uint32) Max(objects * 9 / 8 / table_count, (int64) 16);
+}
+
+Size
+measure()
+{
+	return head_size + core::event_table_size(places_of_table()) * table_count;
+}
+
 void
 lay_out(void *memory)
 {
@@ -99,10 +111,11 @@ lay_out(void *memory)
 	head = (Head *) memory;
 	head->tranche = LWLockNewTrancheId();
 	head->since = GetCurrentTimestamp();
+	head->places = places_of_table();
 	for (uint32 i = 0; i < table_count; i++)
 	{
 		LWLockInitialize(&head->locks[i].lock, head->tranche);
-		(void) core::event_table_lay_out(table(i), places_of_table);
+		(void) core::event_table_lay_out(table(i), head->places);
 	}
 }
 
@@ -300,9 +313,8 @@ const TransactionParticipant event_counts_participant = {nullptr, nullptr, ended
 void
 event_counts_init()
 {
-	static constinit SharedPart part = {"queen event counts", 0, lay_out, attach, forget_database, nullptr};
+	static constinit SharedPart part = {"queen event counts", 0, lay_out, attach, forget_database, measure};
 
-	part.size = head_size + core::event_table_size(places_of_table) * table_count;
 	shared_memory_join(&part);
 }
 
@@ -329,7 +341,7 @@ void
 event_note_queue_gone(Oid tables, int64 queue_id)
 {
 	note_end(object_of(tables, EventScope::log, queue_id, 0), 0);
-	for (int64 priority = 1; priority <= priorities; priority++)
+	for (int64 priority = 1; priority <= priority_count; priority++)
 		note_end(object_of(tables, EventScope::work, queue_id, priority), 0);
 }
 

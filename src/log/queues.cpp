@@ -154,6 +154,26 @@ queue_find_from(QueueTable *queues, int64 queue_id, QueueRow *row)
 	return find_by(queues, queues->by_id, BTGreaterEqualStrategyNumber, queue_id, row);
 }
 
+void
+queues_each(Snapshot snapshot, void (*fn)(const QueueRow *row, void *arg), void *arg)
+{
+	Relation table = open_table(Table::queues, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(table, nullptr);
+	TableScanDesc scan = table_beginscan(table, snapshot, 0, nullptr);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		QueueRow row;
+
+		CHECK_FOR_INTERRUPTS();
+		queue_row_from_slot(slot, &row);
+		fn(&row, arg);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(table, NoLock);
+}
+
 LogState
 queue_log_state(QueueTable *queues, int64 queue_id, int64 log_id, TransactionId *changer)
 {

@@ -122,6 +122,9 @@ bool queue_find_by_log(QueueTable *queues, int64 log_id, QueueRow *row);
 /* The first from an id on, of any tenant, with the latest snapshot. False at the end. */
 bool queue_find_from(QueueTable *queues, int64 queue_id, QueueRow *row);
 
+/* Show fn all queues, of all tenants, as a snapshot sees them, in no order. */
+void queues_each(Snapshot snapshot, void (*fn)(const QueueRow *row, void *arg), void *arg);
+
 /* For a call that only reads the row: find it, or raise 42704. */
 void queue_get(const pg_uuid_t *tenant, Name name, QueueRow *row);
 

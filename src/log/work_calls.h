@@ -6,6 +6,7 @@
 
 #include "core/types.h"
 #include "log/queues.h"
+#include "log/state_gauges.h"
 #include "server/pg.h"
 
 namespace queen
@@ -20,6 +21,23 @@ struct WorkMessage
 	bool raw;
 	Datum content;	/* jsonb, raw: bytea */
 	Jsonb *headers; /* may be null */
+};
+
+inline constexpr int priority_count = 3;
+
+/* A work queue whose state is asked for; each array by priority, the lowest first. */
+struct WorkQueueState
+{
+	int64 log_id;
+	int32 limit; /* deliveries of a message */
+	/* what is counted: as the rows say */
+	int64 stored_ready[priority_count];
+	int64 stored_in_flight[priority_count];
+	/* messages that were met: all there are, or those that time has changed */
+	bool met_all;
+	int64 met_ready[priority_count];
+	int64 met_in_flight[priority_count];
+	StateGauges gauges[priority_count];
 };
 
 /* All of these raise. */
@@ -41,6 +59,12 @@ struct WorkCalls
 	 * more, DT_NOEND when nobody knows of any.
 	 */
 	bool (*expire_step)(bool first, TimestampTz *next);
+
+	/*
+	 * The state of work queues, which are sorted by log_id, as a snapshot sees them at a time. Meets what time has changed since it was written, and a
+	 * message or two of each priority; or all of them, where that is less work. What is counted must be what was met, or more if that is not all.
+	 */
+	void (*states)(Snapshot snapshot, TimestampTz now, WorkQueueState *queues, int count);
 
 	/* SQL writes the table of messages. */
 	void (*loaded)(Oid tables);

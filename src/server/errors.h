@@ -14,6 +14,7 @@ namespace queen
 inline constexpr int errcode_lease_lost = MAKE_SQLSTATE('Q', 'N', '0', '0', '1');
 inline constexpr int errcode_flush_timeout = MAKE_SQLSTATE('Q', 'N', '0', '0', '2');
 inline constexpr int errcode_counts_drifted = MAKE_SQLSTATE('Q', 'N', '0', '0', '3');
+inline constexpr int errcode_state_drifted = MAKE_SQLSTATE('Q', 'N', '0', '0', '4');
 
 /* Longest name of a queue, partition, group or key, in bytes of the server's encoding (design: 1 to 255). */
 inline constexpr int max_name_bytes = 255;

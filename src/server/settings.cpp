@@ -9,6 +9,7 @@ namespace queen
 {
 
 bool setting_auto_create = true;
+int setting_collect_interval = 15;
 int setting_flush_timeout = 10000;
 bool setting_hotlist = true;
 int setting_hotlist_idle_sweep_interval = 300;
@@ -20,6 +21,8 @@ int setting_maintain_interval = 60;
 int setting_partition_expiry = 7 * 24 * 60 * 60;
 int setting_overdue_limit = 0;
 int setting_push_buffer_size = 16384;
+int setting_state_groups = 10000;
+int setting_state_queues = 10000;
 int setting_timer_batch = 1000;
 bool setting_timers = true;
 int setting_wake_interval = 5;
@@ -221,6 +224,11 @@ settings_init()
 	DefineCustomBoolVariable("queen.auto_create", "Creates the queue that a push names when it is not there.",
 							 "Off: such a push is an error.", &setting_auto_create, /* bootValue= */ true, PGC_USERSET,
 							 0, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable("queen.collect_interval", "Collects the state of queues that often.",
+							"For pg_stat_queen_queues and pg_stat_queen_groups. Stretched so that it takes at most a "
+							"tenth of a core. 0: never.",
+							&setting_collect_interval, /* bootValue= */ 15, 0, INT_MAX / 1000, PGC_SIGHUP, GUC_UNIT_S,
+							nullptr, nullptr, nullptr);
 	DefineCustomStringVariable("queen.databases", "The databases in which background workers run, a list of names.",
 							   "Empty: all that have the extension.", &databases_text, /* bootValue= */ "", PGC_SIGHUP,
 							   GUC_LIST_INPUT, check_databases, nullptr, nullptr);
@@ -243,6 +251,14 @@ settings_init()
 							"What goes beyond waits for the commit in a temporary file.", &setting_push_buffer_size,
 							/* bootValue= */ 16384, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr,
 							nullptr);
+	DefineCustomIntVariable("queen.state_groups", "Consumer groups, of all databases, for whose state there is memory.",
+							"Some 850 bytes each. Those for which there is none are left out.", &setting_state_groups,
+							/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr,
+							nullptr, nullptr);
+	DefineCustomIntVariable("queen.state_queues", "Queues, of all databases, for whose state there is memory.",
+							"Some 1,650 bytes each. Those for which there is none are left out.", &setting_state_queues,
+							/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr,
+							nullptr, nullptr);
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
 							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "",
 							   PGC_SUSET, 0, check_tenant, assign_tenant, nullptr);

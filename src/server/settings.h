@@ -12,6 +12,8 @@ namespace queen
 /* Create a queue that a push names and that is not there? */
 extern bool setting_auto_create;
 
+extern int setting_collect_interval; /* s, 0: never */
+
 /* How long a commit's flush waits for a lock, milliseconds; 0 without a bound. */
 extern int setting_flush_timeout;
 
@@ -34,6 +36,10 @@ extern int setting_partition_expiry; /* s, 0: never */
 
 /* Memory for pushed messages before they go to a temporary file, kilobytes. */
 extern int setting_push_buffer_size;
+
+/* For how many the state is remembered. */
+extern int setting_state_groups;
+extern int setting_state_queues;
 
 /* Timers: see each one's description. */
 extern int setting_overdue_limit; /* s, 0: none */

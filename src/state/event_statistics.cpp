@@ -5,6 +5,7 @@
  */
 #include "log/event_counts.h"
 #include "log/queues.h"
+#include "log/work_calls.h"
 #include "server/errors.h"
 #include "server/relations.h"
 #include "server/settings.h"
@@ -18,28 +19,13 @@ namespace
 /* Columns of queen.stat_events, from 0. */
 enum EventColumn : int
 {
-	event_col_scope,
 	event_col_queue_id,
-	event_col_id,
+	event_col_group_id,
+	event_col_priority,
 	event_col_first_count, /* of all, in the order of core::Event */
 	event_col_since = event_col_first_count + (int) core::event_kinds,
 	event_cols,
 };
-
-const char *
-scope_name(EventScope scope)
-{
-	switch (scope)
-	{
-		case EventScope::log:
-			return "log";
-		case EventScope::group:
-			return "group";
-		case EventScope::work:
-			return "work";
-	}
-	return "unknown";
-}
 
 Datum
 count_datum(uint64 count)
@@ -65,12 +51,16 @@ queen_stat_events(PG_FUNCTION_ARGS)
 	all = event_counts_read(own_tables(), &count);
 	for (uint32 i = 0; i < count; i++)
 	{
-		Datum values[event_cols];
+		const core::EventObject *object = &all[i].object;
+		Datum values[event_cols] = {};
 		bool nulls[event_cols] = {};
 
-		values[event_col_scope] = CStringGetTextDatum(scope_name(all[i].object.scope));
-		values[event_col_queue_id] = Int64GetDatum(all[i].object.queue_id);
-		values[event_col_id] = Int64GetDatum(all[i].object.id);
+		values[event_col_queue_id] = Int64GetDatum(object->queue_id);
+		nulls[event_col_group_id] = object->scope != EventScope::group;
+		values[event_col_group_id] = Int64GetDatum(object->id);
+		nulls[event_col_priority] = object->scope != EventScope::work;
+		if (!nulls[event_col_priority])
+			values[event_col_priority] = CStringGetTextDatum(work_calls->priority_text((int16) object->id));
 		for (int kind = 0; kind < (int) core::event_kinds; kind++)
 			values[event_col_first_count + kind] = count_datum(all[i].amounts.of[kind]);
 		values[event_col_since] = TimestampTzGetDatum(all[i].since);

@@ -9,6 +9,7 @@
 #include "log/ring_floor.h"
 #include "log/work_calls.h"
 #include "server/settings.h"
+#include "state/collector.h"
 #include "state/drifted.h"
 #include "worker/process.h"
 
@@ -143,14 +144,31 @@ mend_counts(const TaskRun *run)
 	return drifted_waits() ? 0 : core::never;
 }
 
+/* The state of queues. */
+core::Micros
+collect_state(const TaskRun *run)
+{
+	int64 due = collect_due();
+
+	(void) run;
+	if (due == 0)
+	{
+		collect();
+		due = collect_due();
+	}
+	return due < 0 ? core::never : in(due);
+}
+
 constexpr Task tasks[] = {
-	{"upkeep", TaskNeeds::nothing, nullptr, upkeep},
-	{"floor", TaskNeeds::tables, nullptr, floor},
-	{"retention", TaskNeeds::tables, nullptr, retention},
-	{"clean-up", TaskNeeds::tables, nullptr, clean_up},
-	{"keys", TaskNeeds::tables, nullptr, expire_keys},
-	{"messages", TaskNeeds::tables, nullptr, expire_messages},
-	{"counts", TaskNeeds::tables, drifted_waits, mend_counts},
+	{"upkeep", TaskNeeds::nothing, nullptr, upkeep, false},
+	{"floor", TaskNeeds::tables, nullptr, floor, false},
+	{"retention", TaskNeeds::tables, nullptr, retention, false},
+	{"clean-up", TaskNeeds::tables, nullptr, clean_up, false},
+	{"keys", TaskNeeds::tables, nullptr, expire_keys, false},
+	{"messages", TaskNeeds::tables, nullptr, expire_messages, false},
+	/* before the state, which fails on wrong counts */
+	{"counts", TaskNeeds::tables, drifted_waits, mend_counts, false},
+	{"state", TaskNeeds::tables, nullptr, collect_state, true},
 };
 
 } // namespace

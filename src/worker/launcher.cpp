@@ -358,7 +358,7 @@ see_to_databases(const TaskRun *run)
 }
 
 constexpr Task tasks[] = {
-	{"databases", TaskNeeds::transaction, [] { return true; }, see_to_databases},
+	{"databases", TaskNeeds::transaction, [] { return true; }, see_to_databases, false},
 };
 
 } // namespace

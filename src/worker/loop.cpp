@@ -9,6 +9,7 @@
 #include "hotlist/pool.h"
 #include "server/relations.h"
 #include "server/settings.h"
+#include "state/snapshot.h"
 
 namespace queen
 {
@@ -45,6 +46,9 @@ enum class Outcome
 [[noreturn]] void
 leave()
 {
+	/* what nobody will collect again is not shown, and makes room */
+	if (loop.kind == WorkerKind::keeper)
+		snapshot_forget(MyDatabaseId);
 	registry_set_state(WorkerState::leaving);
 	proc_exit(0);
 }
@@ -197,6 +201,13 @@ run_task(uint32 number)
 			break;
 	}
 	pgstat_report_stat(false);
+	if (outcome == Outcome::failed && loop.tasks[number].ends)
+	{
+		ereport(LOG, (errmsg("queen %s ends after an error of its task \"%s\"", worker_name(loop.kind),
+							 loop.tasks[number].name),
+					  errhint("The launcher starts a fresh one.")));
+		proc_exit(1);
+	}
 	if (core::schedule_is_hopeless(loop.schedule))
 	{
 		ereport(LOG,
@@ -217,7 +228,7 @@ look_for_extension()
 	char message[sizeof(TaskRecord::last_message)];
 	int sqlstate;
 	const Task look = {"looking for the extension", TaskNeeds::tables, nullptr,
-					   [](const TaskRun *) -> core::Micros { return core::never; }};
+					   [](const TaskRun *) -> core::Micros { return core::never; }, false};
 	core::Micros next;
 
 	if (looks == loop.looks)

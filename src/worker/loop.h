@@ -34,6 +34,7 @@ struct Task
 	TaskNeeds needs;
 	bool (*on_wake)(); /* the process was woken: is it due, though its own time has not come? null: no */
 	core::Micros (*run)(const TaskRun *run);
+	bool ends; /* with an error of this task the process ends: a fresh one takes its place */
 };
 
 /*

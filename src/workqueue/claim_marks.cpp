@@ -290,6 +290,24 @@ marked_scan_begin(MarkedScan *scan, const MarkKey *key)
 			scan->from = Min(scan->from, notes.items[i].inserted);
 }
 
+int64
+claim_mark(const MarkKey *key)
+{
+	int64 mark = core::mark_bottom;
+	const Place *place;
+	Set *set;
+
+	if (table == nullptr)
+		return mark;
+	set = set_of(key);
+	SpinLockAcquire(&set->lock);
+	place = place_of(set, key);
+	if (place != nullptr)
+		mark = place->mark.mark;
+	SpinLockRelease(&set->lock);
+	return mark;
+}
+
 void
 marked_scan_end(const MarkedScan *scan, int64 left)
 {

@@ -52,6 +52,9 @@ void marked_scan_begin(MarkedScan *scan, const MarkKey *key);
 /* The scan has ended, and has left nothing below a key. Never raises. */
 void marked_scan_end(const MarkedScan *scan, int64 left);
 
+/* Where a scan would begin that takes nothing and raises nothing: below there may be what somebody is taking. Never raises. */
+int64 claim_mark(const MarkKey *key);
+
 /*
  * What has to come alone, and a call has passed by because it had taken something. Of a queue's the one that was enqueued first is remembered: one day
  * each is that. Best effort, as marks are; where not preloaded each session remembers for itself, of one queue.

@@ -8,6 +8,7 @@
 #include "workqueue/claim_marks.h"
 #include "workqueue/cleaner.h"
 #include "workqueue/put.h"
+#include "workqueue/state.h"
 
 namespace queen
 {
@@ -18,7 +19,8 @@ void
 workqueue_init()
 {
 	static constexpr WorkCalls calls = {
-		put_one, priority_text, message_is_there, messages_delete_log, messages_expire_step, claim_note_all};
+		put_one,		 priority_text, message_is_there, messages_delete_log, messages_expire_step,
+		messages_states, claim_note_all};
 
 	work_calls = &calls;
 	claim_marks_init();

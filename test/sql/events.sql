@@ -8,14 +8,14 @@ SET statement_timeout = '60 s';
 
 SELECT count(*) AS rows, bool_and(used <= places AND since <= now()) AS sane FROM queen.pg_stat_queen_events;
 
--- Of queues of a name that begins so: scope, group or priority, and what was counted.
+-- Of queues of a name that begins so: group or priority, and what was counted.
 CREATE FUNCTION counted(prefix text) RETURNS SETOF text LANGUAGE sql AS $$
-	SELECT format('%s %s: %s', q.name, coalesce('group ' || g.name, CASE WHEN e.scope = 'work' THEN 'priority ' || e.object_id ELSE e.scope END),
+	SELECT format('%s %s: %s', q.name, coalesce('group ' || g.name, e.priority, 'log'),
 		(SELECT string_agg(replace(c.key, '_', ' ') || ' ' || c.value, ', ' ORDER BY c.n)
 			FROM (VALUES (1, 'added', e.added), (2, 'bytes', e.added_bytes), (3, 'delivered', e.delivered), (4, 'redelivered', e.redelivered), (5, 'completed', e.completed),
 				(6, 'rejected', e.rejected), (7, 'dead', e.dead), (8, 'expired', e.expired)) c(n, key, value) WHERE c.value <> 0))
-	FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) LEFT JOIN queen.log_groups g ON e.scope = 'group' AND g.group_id = e.object_id
-	WHERE starts_with(q.name, prefix) ORDER BY q.name COLLATE "C", e.scope <> 'log', g.name COLLATE "C", e.object_id DESC
+	FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) LEFT JOIN queen.log_groups g USING (group_id)
+	WHERE starts_with(q.name, prefix) ORDER BY q.name COLLATE "C", g.name COLLATE "C" NULLS FIRST, e.priority COLLATE "C"
 $$;
 
 -- A log: what a group does counts for its queue as well.
@@ -159,11 +159,18 @@ SELECT queen.reset_state_stats('events sub') >= now() AS answered;
 ROLLBACK;
 SELECT counted('events sub');
 SELECT bool_and(stats_reset >= now() - interval '1 h') FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) WHERE q.name = 'events sub';
-SELECT queen.reset_state_stats() AS at \gset
+SELECT coalesce(queen.reset_state_stats(), now()) AS at \gset
 SELECT counted('events sub');
 SELECT bool_and(stats_reset = :'at') FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) WHERE starts_with(q.name, 'events sub');
 SELECT count(queen.push('events sub', '1'));
 SELECT counted('events sub');
+
+-- The views show it beside the state that was collected: zeros of what nothing was counted of, null where nothing counts.
+SELECT queen.collect() IS NOT NULL AS collected;
+SELECT kind, priority, added, added_bytes, delivered, redelivered, completed, rejected, dead_lettered, expirations, stats_reset <= now() AS since
+FROM queen.pg_stat_queen_queues WHERE queue IN ('events sub', 'events later work') ORDER BY queue, priority;
+SELECT consumer_group, delivered, redelivered, completed, rejected, dead_lettered, stats_reset <= now() AS since FROM queen.pg_stat_queen_groups WHERE queue = 'events sub';
+SELECT count(*) > 0 AS and_all_priorities FROM queen.pg_stat_queen_queues HAVING count(*) FILTER (WHERE kind = 'work') % 3 = 0;
 
 -- Another tenant's queue of the same name is another one.
 SET queen.tenant = '00000000-0000-0000-0000-00000000e0e0';

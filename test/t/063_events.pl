@@ -85,8 +85,8 @@ my %scripts = (
 ok(finish_load(load($node, '-c 8 -j 2 -T 8', %scripts), 'load'), 'nobody met an error');
 
 my $kinds = join(', ', map { "('$_', e.$_)" } qw(added delivered redelivered completed rejected));
-my $counted = qq{SELECT q.name AS queue, CASE e.scope WHEN 'log' THEN 'log' WHEN 'group' THEN g.name ELSE (ARRAY['low', 'medium', 'high'])[e.object_id] END AS who, k.event, k.n
-	FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) LEFT JOIN queen.log_groups g ON e.scope = 'group' AND g.group_id = e.object_id,
+my $counted = qq{SELECT q.name AS queue, coalesce(g.name, e.priority, 'log') AS who, k.event, k.n
+	FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) LEFT JOIN queen.log_groups g USING (group_id),
 	LATERAL (VALUES $kinds) k(event, n) WHERE k.n <> 0};
 # what its groups have done counts for a log as well
 my $wanted = q{SELECT queue, who, event, sum(n)::bigint FROM (SELECT * FROM done UNION ALL SELECT queue, 'log', event, n FROM done WHERE who IN ('g1', 'g2')) d
@@ -94,11 +94,11 @@ my $wanted = q{SELECT queue, who, event, sum(n)::bigint FROM (SELECT * FROM done
 is($sql->("($counted EXCEPT ALL $wanted) UNION ALL ($wanted EXCEPT ALL $counted)"), '', 'each count is what was written down');
 is($sql->("SELECT count(DISTINCT (queue, who)) FROM ($counted) c"), '12', 'of two logs, two groups in each, three priorities in two work queues');
 cmp_ok($sql->("SELECT min(n) FROM (SELECT sum(n) AS n FROM ($counted) c GROUP BY event, who IN ('log', 'g1', 'g2')) c"), '>', 10, 'each kind of thing has happened');
-is($sql->(q{SELECT sum(e.added) = (SELECT sum(end_offset - base_offset + 1) FROM queen.log_segments) FROM queen.stat_events() e WHERE scope = 'log'}), 't', 'as many were pushed as there are');
-is($sql->(q{SELECT sum(e.added - e.completed - e.dead) = (SELECT count(*) FROM queen.messages) FROM queen.stat_events() e WHERE scope = 'work'}), 't', 'as many came and did not go as there are');
+is($sql->(q{SELECT sum(e.added) = (SELECT sum(end_offset - base_offset + 1) FROM queen.log_segments) FROM queen.stat_events() e WHERE group_id IS NULL AND priority IS NULL}), 't', 'as many were pushed as there are');
+is($sql->(q{SELECT sum(e.added - e.completed - e.dead) = (SELECT count(*) FROM queen.messages) FROM queen.stat_events() e WHERE priority IS NOT NULL}), 't', 'as many came and did not go as there are');
 is($sql->(q{SELECT bool_and(n = (SELECT count(*) FROM queen.dead_letters l WHERE l.queue = d.name AND l.consumer_group IS NOT DISTINCT FROM d.who)) AND sum(n) > 0 FROM (
-	SELECT q.name, g.name AS who, sum(e.dead) AS n FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) LEFT JOIN queen.log_groups g ON g.group_id = e.object_id AND e.scope = 'group'
-	WHERE e.scope <> 'log' GROUP BY 1, 2) d}), 't', 'as many died as there are dead letters');
+	SELECT q.name, g.name AS who, sum(e.dead) AS n FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) LEFT JOIN queen.log_groups g USING (group_id)
+	WHERE group_id IS NOT NULL OR priority IS NOT NULL GROUP BY 1, 2) d}), 't', 'as many died as there are dead letters');
 is($sql->(q{SELECT evicted, lost FROM queen.pg_stat_queen_events}), '0|0', 'nothing was given up');
 
 # ---- a commit that is counted is counted when it answers; what is prepared is not ----

@@ -1,0 +1,285 @@
+/*
+ * state.cpp: the state of work queues, for the collector (src/state): what time has made of what is counted, and what is the oldest.
+ *
+ * Raises. No locks but the tables'. Runs in the keeper and in backends, also on a standby.
+ */
+#include "workqueue/state.h"
+
+#include "workqueue/message_rows.h"
+
+namespace queen
+{
+
+namespace
+{
+
+/* A page of messages takes as long as that many seeks. */
+constexpr int64 seeks_of_page = 10;
+
+/* One collection. */
+struct States
+{
+	Snapshot snapshot;
+	TimestampTz now;
+	WorkQueueState *queues;
+	int count;
+	MessageTable messages;
+	Relation by_age; /* of those in flight */
+	IndexScan ready;
+	IndexScan in_flight;
+	IndexScan age;
+};
+
+int64
+int8_of(TupleTableSlot *slot, MessageColumn column)
+{
+	bool isnull;
+
+	return DatumGetInt64(slot_getattr(slot, column + 1, &isnull));
+}
+
+int32
+attempts_of(TupleTableSlot *slot)
+{
+	bool isnull;
+
+	return DatumGetInt16(slot_getattr(slot, message_col_attempts + 1, &isnull));
+}
+
+/* By log_id; null: it is no queue's. */
+WorkQueueState *
+queue_of(const States *states, int64 log_id)
+{
+	int first = 0;
+	int last = states->count;
+
+	while (first < last)
+	{
+		const int middle = first + (last - first) / 2;
+
+		if (states->queues[middle].log_id < log_id)
+			first = middle + 1;
+		else
+			last = middle;
+	}
+	return first < states->count && states->queues[first].log_id == log_id ? &states->queues[first] : nullptr;
+}
+
+/* A message that nobody has in hand, or whose visibility is over. */
+void
+count_free(StateGauges *gauges, TupleTableSlot *slot, int32 limit, TimestampTz now)
+{
+	if (int8_of(slot, message_col_expires_at) <= now)
+		gauges->expired++;
+	else if (attempts_of(slot) >= limit)
+		gauges->exhausted++;
+	else
+	{
+		gauges->ready++;
+		gauges->oldest_ready = Min(gauges->oldest_ready, int8_of(slot, message_col_enqueued_at));
+	}
+}
+
+/* ---- by the indexes ---- */
+
+/* Messages that were never delivered, have expired and are not deleted yet: of all queues, because the index is. */
+void
+find_expired(States *states)
+{
+	IndexScan scan;
+
+	message_scan_open(&scan, &states->messages, MarkedIndex::expiry, states->snapshot);
+	message_scan_start(&scan, MarkedIndex::expiry, 0, 0, DT_NOBEGIN);
+	while (index_scan_next(&scan, ForwardScanDirection))
+	{
+		WorkQueueState *queue;
+		MessageRow row;
+
+		message_row_read(scan.slot, &row);
+		if (row.expires_at > states->now)
+			break;
+		queue = row.in_flight ? nullptr : queue_of(states, row.log_id);
+		if (queue != nullptr)
+		{
+			queue->met_ready[row.priority - priority_low]++;
+			queue->gauges[row.priority - priority_low].expired++;
+		}
+	}
+	index_scan_close(&scan);
+}
+
+/* Those whose visibility is over: delivered once at least, and in nobody's hands. */
+void
+find_elapsed(States *states, WorkQueueState *queue, int16 priority)
+{
+	const int i = priority - priority_low;
+	IndexScan *scan = &states->in_flight;
+
+	message_scan_start(scan, MarkedIndex::in_flight, queue->log_id, priority, DT_NOBEGIN);
+	while (index_scan_next(scan, ForwardScanDirection) && int8_of(scan->slot, message_col_visible_at) <= states->now)
+	{
+		queue->met_in_flight[i]++;
+		count_free(&queue->gauges[i], scan->slot, queue->limit, states->now);
+	}
+}
+
+/* The first that was never delivered and has not expired. */
+void
+find_oldest_ready(States *states, const WorkQueueState *queue, int16 priority, StateGauges *gauges)
+{
+	const MarkKey key = {states->messages.tables, queue->log_id, priority, MarkedIndex::ready};
+	IndexScan *scan = &states->ready;
+	int64 from = claim_mark(&key);
+	bool found = false;
+
+	for (;;)
+	{
+		message_scan_start(scan, MarkedIndex::ready, queue->log_id, priority, from);
+		while (!found && index_scan_next(scan, ForwardScanDirection))
+			found = int8_of(scan->slot, message_col_expires_at) > states->now;
+		/* below the mark are those that somebody is taking */
+		if (found || from == core::mark_bottom)
+			break;
+		from = core::mark_bottom;
+	}
+	if (found)
+		gauges->oldest_ready = Min(gauges->oldest_ready, int8_of(scan->slot, message_col_enqueued_at));
+}
+
+void
+find_oldest_in_flight(States *states, const WorkQueueState *queue, int16 priority, StateGauges *gauges)
+{
+	IndexScan *scan = &states->age;
+
+	index_scan_reset_keys(scan);
+	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, queue->log_id);
+	index_scan_key_int2(scan, 2, priority);
+	index_scan_start(scan);
+	while (index_scan_next(scan, ForwardScanDirection))
+		if (int8_of(scan->slot, message_col_visible_at) > states->now)
+		{
+			gauges->oldest_in_flight = int8_of(scan->slot, message_col_enqueued_at);
+			return;
+		}
+}
+
+/* Where nothing is counted nothing is looked for: ten thousand empty queues cost nothing but their rows of counts. */
+void
+find_of_priority(States *states, WorkQueueState *queue, int16 priority)
+{
+	const int i = priority - priority_low;
+	const int64 unexpired = queue->stored_ready[i] - queue->met_ready[i];
+	StateGauges *gauges = &queue->gauges[i];
+
+	if (queue->stored_in_flight[i] != 0)
+		find_elapsed(states, queue, priority);
+	gauges->in_flight = queue->stored_in_flight[i] - queue->met_in_flight[i];
+	if (unexpired > 0)
+		find_oldest_ready(states, queue, priority, gauges);
+	if (gauges->in_flight > 0)
+		find_oldest_in_flight(states, queue, priority, gauges);
+	gauges->ready += unexpired;
+}
+
+void
+find_by_indexes(States *states)
+{
+	Relation table = states->messages.table;
+
+	states->by_age =
+		open_partial_index(table, {message_col_log_id + 1, message_col_priority + 1, message_col_enqueued_at + 1},
+						   message_col_state + 1, "IN_FLIGHT", AccessShareLock);
+	message_scan_open(&states->ready, &states->messages, MarkedIndex::ready, states->snapshot);
+	message_scan_open(&states->in_flight, &states->messages, MarkedIndex::in_flight, states->snapshot);
+	index_scan_open(&states->age, table, states->by_age, states->snapshot);
+	find_expired(states);
+	for (int i = 0; i < states->count; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int16 priority = priority_low; priority <= priority_high; priority++)
+			find_of_priority(states, &states->queues[i], priority);
+	}
+	index_scan_close(&states->age);
+	index_scan_close(&states->in_flight);
+	index_scan_close(&states->ready);
+	index_close(states->by_age, NoLock);
+}
+
+/* ---- by the table ---- */
+
+void
+meet(WorkQueueState *queue, TupleTableSlot *slot, TimestampTz now)
+{
+	const int i = DatumGetInt16(slot->tts_values[message_col_priority]) - priority_low;
+	const bool in_flight = !slot->tts_isnull[message_col_visible_at];
+	StateGauges *gauges = &queue->gauges[i];
+
+	queue->met_ready[i] += !in_flight;
+	queue->met_in_flight[i] += in_flight;
+	if (!in_flight || DatumGetTimestampTz(slot->tts_values[message_col_visible_at]) <= now)
+	{
+		count_free(gauges, slot, queue->limit, now);
+		return;
+	}
+	gauges->in_flight++;
+	gauges->oldest_in_flight =
+		Min(gauges->oldest_in_flight, DatumGetTimestampTz(slot->tts_values[message_col_enqueued_at]));
+}
+
+void
+find_by_table(States *states)
+{
+	TupleTableSlot *slot = table_slot_create(states->messages.table, nullptr);
+	TableScanDesc scan = table_beginscan(states->messages.table, states->snapshot, 0, nullptr);
+	WorkQueueState *queue = nullptr;
+
+	for (int i = 0; i < states->count; i++)
+		states->queues[i].met_all = true;
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		int64 log_id;
+
+		CHECK_FOR_INTERRUPTS();
+		slot_getsomeattrs(slot, message_col_attempts + 1);
+		log_id = DatumGetInt64(slot->tts_values[message_col_log_id]);
+		if (queue == nullptr || queue->log_id != log_id)
+			queue = queue_of(states, log_id);
+		if (queue != nullptr)
+			meet(queue, slot, states->now);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/* Of shallow queues there are more seeks than pages. */
+bool
+is_shallow(const States *states)
+{
+	int64 seeks = 1;
+
+	for (int i = 0; i < states->count; i++)
+		for (int p = 0; p < priority_count; p++)
+			seeks += (states->queues[i].stored_ready[p] != 0) + 2 * (states->queues[i].stored_in_flight[p] != 0);
+	return (int64) RelationGetNumberOfBlocks(states->messages.table) * seeks_of_page < seeks;
+}
+
+} // namespace
+
+void
+messages_states(Snapshot snapshot, TimestampTz now, WorkQueueState *queues, int count)
+{
+	States states = {};
+
+	states.snapshot = snapshot;
+	states.now = now;
+	states.queues = queues;
+	states.count = count;
+	message_table_open(&states.messages, AccessShareLock);
+	if (is_shallow(&states))
+		find_by_table(&states);
+	else
+		find_by_indexes(&states);
+	message_table_close(&states.messages);
+}
+
+} // namespace queen
