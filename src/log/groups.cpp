@@ -291,6 +291,26 @@ group_list(int64 queue_id, Snapshot snapshot, int *count)
 }
 
 void
+groups_each(Snapshot snapshot, void (*fn)(const GroupRow *row, void *arg), void *arg)
+{
+	Relation table = open_table(Table::log_groups, AccessShareLock);
+	TupleTableSlot *slot = table_slot_create(table, nullptr);
+	TableScanDesc scan = table_beginscan(table, snapshot, 0, nullptr);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		GroupRow row;
+
+		CHECK_FOR_INTERRUPTS();
+		row_from_slot(slot, &row);
+		fn(&row, arg);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(table, NoLock);
+}
+
+void
 group_touch(const GroupRow *group)
 {
 	const TimestampTz now = GetCurrentTimestamp();

@@ -51,6 +51,9 @@ bool group_find_by_id(int64 group_id, GroupRow *row);
 /* All groups of a queue, by name, that the snapshot sees; palloc'ed. */
 GroupRow *group_list(int64 queue_id, Snapshot snapshot, int *count);
 
+/* Show fn all groups of all queues, as a snapshot sees them, in no order. */
+void groups_each(Snapshot snapshot, void (*fn)(const GroupRow *row, void *arg), void *arg);
+
 /* A pop of the group: note the time in its row, once a minute and only where nobody else is at the row. */
 void group_touch(const GroupRow *group);
 

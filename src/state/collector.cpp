@@ -5,6 +5,7 @@
  */
 #include "state/collector.h"
 
+#include "log/log_states.h"
 #include "log/queues.h"
 #include "log/work_calls.h"
 #include "server/errors.h"
@@ -206,6 +207,47 @@ collect_work_queues(Collection *c)
 	}
 }
 
+/* ---- logs ---- */
+
+void
+collect_logs(Collection *c)
+{
+	LogQueueState *logs = (LogQueueState *) allocate(sizeof(LogQueueState), (Size) c->count);
+	const LogGroupState *groups;
+	int count = 0;
+	int at = 0;
+
+	for (int i = 0; i < c->count; i++)
+		if (c->asked[i].kind == QueueKind::log)
+		{
+			logs[count] = {};
+			logs[count].queue_id = c->asked[i].queue_id;
+			logs[count++].log_id = c->asked[i].log_id;
+		}
+	groups = log_states(c->snapshot, c->now, logs, count, &c->group_count);
+	for (int i = 0, l = 0; i < c->count; i++)
+		if (c->asked[i].kind == QueueKind::log)
+		{
+			c->queues[i].gauges[0] = logs[l].gauges;
+			c->queues[i].messages[0] = logs[l].messages;
+			c->queues[i].bytes = (int64) logs[l++].bytes;
+		}
+	c->groups = (GroupState *) allocate(sizeof(GroupState), (Size) c->group_count);
+	for (int g = 0; g < c->group_count; g++)
+	{
+		GroupState *group = &c->groups[g];
+
+		while (c->asked[at].queue_id != groups[g].queue_id)
+			at++;
+		*group = {};
+		group->group_id = groups[g].group_id;
+		group->queue = at;
+		group->name_size = (uint8) strlen(groups[g].name);
+		memcpy(group->name, groups[g].name, group->name_size);
+		group->gauges = groups[g].gauges;
+	}
+}
+
 /* ---- the whole ---- */
 
 void
@@ -215,11 +257,16 @@ run()
 	StateSnapshot found = {};
 	Collection c = {};
 
+	/* what was told of is in sight of the snapshot */
+	(void) log_states_read();
+	while (log_states_step())
+		CHECK_FOR_INTERRUPTS();
 	c.snapshot = register_latest_snapshot();
 	/* behind the snapshot: what it sees was written before */
 	c.now = GetCurrentTimestamp();
 	list_queues(&c);
 	collect_work_queues(&c);
+	collect_logs(&c);
 	UnregisterSnapshot(c.snapshot);
 	found.queues = c.queues;
 	found.queue_count = c.count;
@@ -256,6 +303,14 @@ collect()
 }
 
 int64
+collect_ahead()
+{
+	const int64 again = log_states_read();
+
+	return log_states_step() ? 0 : again;
+}
+
+int64
 collect_due()
 {
 	const int64 interval = (int64) setting_collect_interval * USECS_PER_SEC;
@@ -287,7 +342,10 @@ queen_collect(PG_FUNCTION_ARGS)
 						errmsg("queen.collect() cannot run in a transaction that has written something"),
 						errdetail("Everybody would see what may be rolled back."),
 						errhint("Call it in a transaction of its own.")));
+	/* not the keeper's memory: it would know what has changed since */
+	log_states_forget();
 	collect();
+	log_states_forget();
 	(void) snapshot_record(own_tables(), &record);
 	PG_RETURN_TIMESTAMPTZ(record.collected_at);
 }

@@ -15,6 +15,9 @@ namespace queen
  */
 void collect();
 
+/* One bounded step of what need not wait for a collection; in how many microseconds to come again, 0: at once, before one. Raises. */
+int64 collect_ahead();
+
 /* In how many microseconds the keeper is to collect next; -1: never. Raises where there is no extension. */
 int64 collect_due();
 

@@ -148,15 +148,17 @@ mend_counts(const TaskRun *run)
 core::Micros
 collect_state(const TaskRun *run)
 {
-	int64 due = collect_due();
+	int64 ahead;
 
 	(void) run;
-	if (due == 0)
-	{
+	if (collect_due() < 0)
+		return core::never;
+	ahead = collect_ahead();
+	if (ahead == 0)
+		return 0;
+	if (collect_due() == 0)
 		collect();
-		due = collect_due();
-	}
-	return due < 0 ? core::never : in(due);
+	return in(Min(ahead, collect_due()));
 }
 
 constexpr Task tasks[] = {
