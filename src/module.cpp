@@ -53,6 +53,7 @@ _PG_init(void)
 	queen::registry_init();
 	queen::transaction_init();
 	queen::transaction_join(queen::TransactionStage::log_push, &queen::push_participant);
+	queen::transaction_join(queen::TransactionStage::log_cursors, &queen::cursor_changes_participant);
 	queen::transaction_join(queen::TransactionStage::hotlist, &queen::journal_participant);
 	queen::transaction_join(queen::TransactionStage::waiting, &queen::waiting_participant);
 	queen::transaction_join(queen::TransactionStage::aborted, &queen::aborted_participant);

@@ -21,6 +21,9 @@ struct Head
 {
 	LWLockPadded lock;
 	int tranche;
+	/* of all commits that have written a cursor, so in a line that nobody else writes */
+	alignas(PG_CACHE_LINE_SIZE) pg_atomic_uint64 cursor_changes;
+	alignas(PG_CACHE_LINE_SIZE) char end[1];
 };
 
 /* 1.6 MB: who reads once a second keeps up with 65,536 changes a second */
@@ -28,6 +31,7 @@ constexpr uint32 capacity = 65536;
 constexpr uint32 most_held = 256;
 
 constinit Head *head = nullptr;
+constinit bool cursor_written = false; /* by this transaction */
 
 core::Feed *
 feed_of(Head *h)
@@ -42,6 +46,7 @@ lay_out(void *memory)
 
 	h->tranche = LWLockNewTrancheId();
 	LWLockInitialize(&h->lock.lock, h->tranche);
+	pg_atomic_init_u64(&h->cursor_changes, 0);
 	(void) core::feed_lay_out(feed_of(h), capacity);
 }
 
@@ -52,7 +57,17 @@ attach(void *memory)
 	LWLockRegisterTranche(head->tranche, "queen_changes");
 }
 
+void
+ended(bool committed)
+{
+	if (cursor_written && committed && head != nullptr)
+		(void) pg_atomic_fetch_add_u64(&head->cursor_changes, 1);
+	cursor_written = false;
+}
+
 } // namespace
+
+const TransactionParticipant cursor_changes_participant = {.ended = ended};
 
 void
 changes_init()
@@ -103,6 +118,18 @@ changes_read(Oid tables, uint64 *position, core::Change *out, uint32 room, uint3
 	}
 	*count = read.count;
 	return !read.overrun;
+}
+
+uint64
+cursor_changes()
+{
+	return pg_atomic_read_u64(&head->cursor_changes);
+}
+
+void
+cursor_change_note()
+{
+	cursor_written = true;
 }
 
 QUEEN_FUNCTION(queen_changes)

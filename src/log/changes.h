@@ -10,6 +10,7 @@
 
 #include "core/feed.h"
 #include "server/pg.h"
+#include "server/xact.h"
 
 namespace queen
 {
@@ -31,6 +32,17 @@ uint64 changes_end();
  * end, and everything is to be looked at. Fewer than room are not all that there are: it has read all when position is at the end.
  */
 bool changes_read(Oid tables, uint64 *position, core::Change *out, uint32 room, uint32 *count);
+
+/*
+ * Whether any cursor was moved, leased or blocked since: goes up, in all databases, when a transaction that has written one is visible. Take it before a
+ * snapshot: what that does not see makes it go up later.
+ */
+uint64 cursor_changes();
+
+/* This transaction writes a cursor. Never raises. */
+void cursor_change_note();
+
+extern const TransactionParticipant cursor_changes_participant;
 
 } // namespace queen
 

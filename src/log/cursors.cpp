@@ -5,6 +5,7 @@
  */
 #include "log/cursors.h"
 
+#include "log/changes.h"
 #include "server/uuids.h"
 
 namespace queen
@@ -86,6 +87,7 @@ cursor_store(EraHandle *handle, const Cursor *cursor)
 	Datum *v = handle->values;
 	bool *n = handle->nulls;
 
+	cursor_change_note();
 	for (int i = col_committed; i < cursor_cols; i++)
 		n[i] = false;
 	v[col_committed] = Int64GetDatum(cursor->committed);

@@ -41,6 +41,7 @@ struct Watch
 	bool walk_owed;
 	bool walking;
 	uint32 walk; /* its number */
+	uint64 changes;
 	/* where the walk, or what a refresh looks at beside, goes on */
 	int64 queue_id;
 	int64 partition_id;
@@ -170,6 +171,8 @@ find_segment(Looks *looks, int64 partition_id, const int64 *from)
 void
 look_at(Looks *looks, WatchedEnds *entry)
 {
+	const int64 first = entry->first;
+	const int64 last = entry->last;
 	LogStart start;
 	bool isnull;
 
@@ -187,7 +190,8 @@ look_at(Looks *looks, WatchedEnds *entry)
 		entry->last_at = created_at_of(slot);
 		entry->bytes_of_message = (double) size / (double) (entry->last - entry->last_base + 1);
 	}
-	if (start.offset == entry->first && entry->first_at != 0)
+	watch.changes += start.offset != first || entry->last != last;
+	if (start.offset == first && entry->first_at != 0)
 		return;
 	entry->first = start.offset;
 	entry->first_at = 0;
@@ -230,7 +234,10 @@ end_walk()
 	hash_seq_init(&each, watch.partitions);
 	while ((entry = (WatchedEnds *) hash_seq_search(&each)) != nullptr)
 		if (entry->walk != watch.walk && !entry->told)
+		{
 			(void) hash_search(watch.partitions, &entry->partition_id, HASH_REMOVE, nullptr);
+			watch.changes++;
+		}
 	if (watch.walking)
 		watch.walk_not_before = now + (now - watch.walk_began) * walk_share;
 	watch.walking = false;
@@ -365,6 +372,12 @@ ends_watch_refresh(Snapshot snapshot)
 	if (!watch.walking)
 		walk(&looks, snapshot);
 	looks_close(&looks);
+}
+
+uint64
+ends_watch_changes()
+{
+	return watch.changes;
 }
 
 WatchedEnds *

@@ -41,6 +41,9 @@ bool ends_watch_walk();
 /* Look at what was told of, and at some others. Raises. */
 void ends_watch_refresh(Snapshot snapshot);
 
+/* Goes up when a partition is found to begin or end somewhere else than was known. Never raises. */
+uint64 ends_watch_changes();
+
 /* Null where nothing is known of a partition, because it is empty or younger than what was told. */
 WatchedEnds *ends_watch_find(int64 partition_id);
 

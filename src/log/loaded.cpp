@@ -7,6 +7,7 @@
  * Raises. Locks: queen.log_segments, against whoever appends, to the end of the transaction. Runs in backends.
  */
 #include "hotlist/journal.h"
+#include "log/changes.h"
 #include "log/tails.h"
 #include "log/work_calls.h"
 #include "server/relations.h"
@@ -70,6 +71,7 @@ queen_loaded(PG_FUNCTION_ARGS)
 		return PointerGetDatum(nullptr);
 	}
 	journal_owe_all(own_tables());
+	cursor_change_note();
 	if (is_of_groups(trigger->tg_relation))
 		return PointerGetDatum(nullptr);
 	if (RelationGetRelid(trigger->tg_relation) == own_tables())

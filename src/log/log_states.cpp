@@ -6,6 +6,7 @@
  */
 #include "log/log_states.h"
 
+#include "log/changes.h"
 #include "log/cursors.h"
 #include "log/ends_watch.h"
 #include "log/positions.h"
@@ -42,6 +43,16 @@ struct Memory
 	MemoryContext context;
 	HTAB *pairs;
 	uint32 pass;
+	uint64 cursor_changes; /* when what had changed was read last */
+	/* the last pass: it holds as long as none of these is another, and until its time */
+	bool known;
+	uint64 known_cursors;
+	uint64 known_ends;
+	uint64 known_names;
+	TimestampTz known_until;
+	MemoryContext known_context;
+	LogQueueState *known_queues;
+	LogGroupState *known_groups;
 };
 
 constinit Memory memory = {};
@@ -65,6 +76,7 @@ struct States
 {
 	Snapshot snapshot;
 	TimestampTz now;
+	TimestampTz until; /* when time changes something: a lease ends, or a head's wait */
 	LogQueueState *queues;
 	int queue_count;
 	HTAB *queue_of_log;
@@ -164,6 +176,7 @@ add(States *s, Group *group, const WatchedEnds *ends, const Cursor *cursor)
 
 	if (cursor->leased && cursor->lease_until > s->now)
 	{
+		s->until = Min(s->until, cursor->lease_until);
 		gauges->in_flight += cursor->batch_count;
 		if (time_behind(s, group, ends, committed, &at))
 			gauges->oldest_in_flight = Min(gauges->oldest_in_flight, at);
@@ -173,7 +186,10 @@ add(States *s, Group *group, const WatchedEnds *ends, const Cursor *cursor)
 		gauges->oldest_ready = Min(gauges->oldest_ready, at);
 	}
 	else if (cursor->blocked && cursor->blocked_until > s->now)
+	{
+		s->until = Min(s->until, cursor->blocked_until);
 		gauges->blocked += lag;
+	}
 	else if (time_behind(s, group, ends, committed, &at))
 	{
 		gauges->ready += lag;
@@ -387,11 +403,92 @@ forget_pairs()
 			(void) hash_search(memory.pairs, &pair->key, HASH_REMOVE, nullptr);
 }
 
+/* Of queues and groups, whichever there are and where they begin. */
+uint64
+names_of(const States *s)
+{
+	uint64 hash = 0;
+
+	for (int q = 0; q < s->queue_count; q++)
+	{
+		const int64 ids[] = {s->queues[q].queue_id, s->queues[q].log_id};
+
+		hash = hash_bytes_extended((const unsigned char *) ids, sizeof(ids), hash);
+	}
+	for (int g = 0; g < s->group_count; g++)
+	{
+		const int64 ids[] = {s->groups[g].row.group_id, s->groups[g].row.queue_id, s->groups[g].row.start_at};
+
+		hash = hash_bytes_extended((const unsigned char *) ids, sizeof(ids), hash);
+	}
+	return hash;
+}
+
+void
+pass(States *s)
+{
+	memory.pass++;
+	s->until = DT_NOEND;
+	segment_table_open(&s->segments);
+	era_open_to_read(&s->cursors, &cursor_table);
+	log_positions_open(&s->positions, &s->segments, &s->cursors);
+	add_cursors(s);
+	ends_watch_each(add_partition, s);
+	log_positions_close(&s->positions);
+	era_close(&s->cursors);
+	segment_table_close(&s->segments);
+	sum_up(s);
+	forget_pairs();
+}
+
+void *
+keep(const void *array, Size size, int count)
+{
+	void *copy =
+		MemoryContextAllocExtended(memory.known_context, size * (Size) Max(count, 1), MCXT_ALLOC_HUGE);
+
+	memcpy(copy, array, size * (Size) count);
+	return copy;
+}
+
+/* Nothing has happened to logs since the last pass: it would find the same. */
+bool
+is_known(const States *s, uint64 names)
+{
+	return memory.known && changes_are_shared() && memory.known_cursors == memory.cursor_changes &&
+		   memory.known_ends == ends_watch_changes() && memory.known_names == names && s->now < memory.known_until;
+}
+
+void
+recall(States *s, LogGroupState *groups)
+{
+	memcpy(s->queues, memory.known_queues, sizeof(LogQueueState) * (Size) s->queue_count);
+	for (int g = 0; g < s->group_count; g++)
+		groups[g].gauges = memory.known_groups[g].gauges;
+}
+
+void
+remember(const States *s, const LogGroupState *groups, uint64 names)
+{
+	/* an error on the way leaves nothing known */
+	memory.known = false;
+	MemoryContextReset(memory.known_context);
+	memory.known_queues = (LogQueueState *) keep(s->queues, sizeof(LogQueueState), s->queue_count);
+	memory.known_groups = (LogGroupState *) keep(groups, sizeof(LogGroupState), s->group_count);
+	memory.known_cursors = memory.cursor_changes;
+	memory.known_ends = ends_watch_changes();
+	memory.known_names = names;
+	memory.known_until = s->until;
+	memory.known = true;
+}
+
 } // namespace
 
 int64
 log_states_read()
 {
+	if (changes_are_shared())
+		memory.cursor_changes = cursor_changes();
 	return ends_watch_read();
 }
 
@@ -406,13 +503,14 @@ log_states(Snapshot snapshot, TimestampTz now, LogQueueState *queues, int count,
 {
 	States s = {};
 	LogGroupState *states;
+	uint64 names;
 
 	if (memory.context == nullptr)
 	{
 		memory.context = AllocSetContextCreate(TopMemoryContext, "queen log states", ALLOCSET_DEFAULT_SIZES);
+		memory.known_context = AllocSetContextCreate(memory.context, "queen known states", ALLOCSET_DEFAULT_SIZES);
 		memory.pairs = make_table("queen groups in partitions", sizeof(PairKey), sizeof(Pair), memory.context);
 	}
-	memory.pass++;
 	s.snapshot = snapshot;
 	s.now = now;
 	s.queues = queues;
@@ -424,16 +522,14 @@ log_states(Snapshot snapshot, TimestampTz now, LogQueueState *queues, int count,
 		put_place(s.queue_of_log, queues[q].log_id, q);
 	states = list_groups(&s);
 	ends_watch_refresh(snapshot);
-	segment_table_open(&s.segments);
-	era_open_to_read(&s.cursors, &cursor_table);
-	log_positions_open(&s.positions, &s.segments, &s.cursors);
-	add_cursors(&s);
-	ends_watch_each(add_partition, &s);
-	log_positions_close(&s.positions);
-	era_close(&s.cursors);
-	segment_table_close(&s.segments);
-	sum_up(&s);
-	forget_pairs();
+	names = names_of(&s);
+	if (is_known(&s, names))
+		recall(&s, states);
+	else
+	{
+		pass(&s);
+		remember(&s, states, names);
+	}
 	hash_destroy(s.group_of_id);
 	hash_destroy(s.queue_of_log);
 	*group_count = s.group_count;

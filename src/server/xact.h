@@ -36,6 +36,7 @@ struct TransactionParticipant
 enum class TransactionStage : int
 {
 	log_push,
+	log_cursors,
 	hotlist,
 	waiting,
 	aborted,

@@ -7,6 +7,7 @@
 
 #include "log/log_states.h"
 #include "log/queues.h"
+#include "log/side_counts.h"
 #include "log/work_calls.h"
 #include "server/errors.h"
 #include "server/relations.h"
@@ -248,10 +249,31 @@ collect_logs(Collection *c)
 	}
 }
 
+/* ---- beside both ---- */
+
+void
+collect_side(Collection *c, bool whole)
+{
+	side_counts_go_on(c->snapshot, whole);
+	for (int i = 0; i < c->count; i++)
+	{
+		QueueState *queue = &c->queues[i];
+
+		side_counts_of(queue->queue_id, &queue->tenant, {queue->name, queue->name_size}, queue->dead, queue->timers);
+		if (queue->kind == QueueKind::work)
+			continue;
+		for (int p = 1; p < priority_count; p++)
+		{
+			queue->dead[0] += queue->dead[p];
+			queue->timers[0] += queue->timers[p];
+		}
+	}
+}
+
 /* ---- the whole ---- */
 
 void
-run()
+run(bool whole)
 {
 	const TimestampTz began = GetCurrentTimestamp();
 	StateSnapshot found = {};
@@ -267,6 +289,7 @@ run()
 	list_queues(&c);
 	collect_work_queues(&c);
 	collect_logs(&c);
+	collect_side(&c, whole);
 	UnregisterSnapshot(c.snapshot);
 	found.queues = c.queues;
 	found.queue_count = c.count;
@@ -278,7 +301,7 @@ run()
 } // namespace
 
 void
-collect()
+collect(bool whole)
 {
 	const TimestampTz began = GetCurrentTimestamp();
 	const MemoryContext caller = CurrentMemoryContext;
@@ -286,7 +309,7 @@ collect()
 
 	PG_TRY();
 	{
-		run();
+		run(whole);
 	}
 	PG_CATCH();
 	{
@@ -342,10 +365,12 @@ queen_collect(PG_FUNCTION_ARGS)
 						errmsg("queen.collect() cannot run in a transaction that has written something"),
 						errdetail("Everybody would see what may be rolled back."),
 						errhint("Call it in a transaction of its own.")));
-	/* not the keeper's memory: it would know what has changed since */
+	/* nobody keeps this session's memory up to date */
 	log_states_forget();
-	collect();
+	side_counts_forget();
+	collect(true);
 	log_states_forget();
+	side_counts_forget();
 	(void) snapshot_record(own_tables(), &record);
 	PG_RETURN_TIMESTAMPTZ(record.collected_at);
 }
