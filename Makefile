@@ -123,7 +123,7 @@ SQL_FILES = sql/00_header.sql \
 
 install_script := queen--$(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" $(here)/queen.control).sql
 DATA_built = $(install_script)
-DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql))
+DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql)) monitoring/queen_exporter.yaml
 
 sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp $(here)/src/*/*/*.cpp))
 OBJS = $(sources:%.cpp=build/obj/%.o)
