@@ -146,6 +146,19 @@ is($node->safe_psql('other', 'SELECT count(*) FROM queen.stat_events()'), '0', '
 $node->safe_psql('other', q{SELECT queen.push('one', '1'); DROP EXTENSION queen CASCADE; CREATE EXTENSION queen; SELECT queen.create_queue('one')});
 is($node->safe_psql('other', 'SELECT count(*) FROM queen.stat_events()'), '0', 'nor do tables that are made again');
 
+# ---- a transaction of too many objects: what it could not note is said to be lost ----
+
+$sql->('SELECT queen.reset_state_stats()');
+my $lost = $sql->(q{DO $$ BEGIN FOR i IN 1 .. 5600 LOOP
+		PERFORM queen.enqueue('many ' || i, '1', p) FROM unnest(ARRAY['low', 'medium', 'high']) p;
+	END LOOP; END $$;
+	SELECT lost FROM queen.pg_stat_queen_events});
+cmp_ok($lost, '>', 0, 'some was not counted');
+# an addition, and its bytes
+is($sql->("SELECT sum(added) + $lost / 2 FROM queen.stat_events() JOIN queen.queues USING (queue_id) WHERE starts_with(name, 'many')"), '16800', 'and all else was');
+$sql->(q{BEGIN; SELECT queen.enqueue('many 1', '1', 'low'); SELECT queen.enqueue('many 5600', '1', 'high'); COMMIT});
+is($sql->(q{SELECT string_agg(added::text, ' ') FROM queen.stat_events() JOIN queen.queues USING (queue_id) WHERE name = 'many 5600'}), '1', 'the next transaction counts as ever');
+
 # ---- what the tables take up, and who keeps it ----
 
 my $holder = "SELECT DISTINCT horizon_kind, horizon_name, horizon_age > 0, horizon_since IS NOT NULL FROM queen.pg_stat_queen_storage";
@@ -202,4 +215,24 @@ $sql->(q{SELECT queen.push('one', '1')});
 is($sql->(q{SELECT added FROM queen.stat_events()}), '1', 'and go on');
 
 check_log($node);
+$node->stop;
+
+# ---- memory for few: what has not changed for longest is given up, and said to be ----
+
+my $small = new_node('events_small', settings => "queen.state_queues = 64\nqueen.state_groups = 64\nqueen.collect_interval = 0\n");
+$sql = sub { return $small->safe_psql('postgres', $_[0]) };
+my $places = $sql->('SELECT places FROM queen.pg_stat_queen_events');
+cmp_ok($places, '>=', 4 * 64, 'room for as many as the views show');
+cmp_ok($places, '<', 320, 'and not for many more');
+$sql->(q{SELECT queen.push('q' || i, '1') FROM generate_series(1, 320) i});
+is($sql->('SELECT used + evicted, used <= places, last_evicted IS NOT NULL FROM queen.pg_stat_queen_events'), '320|t|t', 'some were given up');
+is($sql->('SELECT count(*) = (SELECT used FROM queen.pg_stat_queen_events), min(added), max(added) FROM queen.stat_events()'), 't|1|1', 'the others are counted');
+$sql->('SELECT queen.collect()');
+is($sql->(q{SELECT bool_and(v.added = 0 AND v.stats_reset = m.last_evicted) AND count(*) > 0 FROM queen.pg_stat_queen_queues v, queen.pg_stat_queen_events m
+	WHERE v.queue_id NOT IN (SELECT queue_id FROM queen.stat_events())}), 't', 'of one that was given up nothing is claimed');
+is($sql->(q{SELECT bool_and(v.added = 1 AND v.stats_reset = e.stats_reset) AND count(*) > 0 FROM queen.pg_stat_queen_queues v JOIN queen.stat_events() e USING (queue_id)}), 't', 'and of the others what is so');
+$sql->(q{SELECT queen.push('q320', '1')}) for 1 .. 20;
+$sql->(q{SELECT queen.push('p' || i, '1') FROM generate_series(1, 100) i});
+is($sql->(q{SELECT added >= 20 FROM queen.stat_events() JOIN queen.queues USING (queue_id) WHERE name = 'q320'}), 't', 'one that is used stays');
+check_log($small);
 done_testing();
