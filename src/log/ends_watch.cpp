@@ -61,8 +61,7 @@ begin_anew(Oid tables)
 	control.keysize = sizeof(int64);
 	control.entrysize = sizeof(WatchedEnds);
 	control.hcxt = watch.context;
-	watch.partitions =
-		hash_create("queen watched ends", 1024, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	watch.partitions = hash_create("queen watched ends", 1024, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	watch.told_room = 1024;
 	watch.told = (int64 *) MemoryContextAlloc(watch.context, sizeof(int64) * (Size) watch.told_room);
 	/* what is pushed from here on is in the feed, what was pushed before in sight of the walk */
@@ -322,7 +321,8 @@ ends_watch_read()
 			take_note(&changes[c]);
 	}
 	read = Max(watch.position - from, 1);
-	return Max(Min((int64) ((uint64) read_interval * changes_between_reads / read), read_interval), read_interval_least);
+	return Max(Min((int64) ((uint64) read_interval * changes_between_reads / read), read_interval),
+			   read_interval_least);
 }
 
 bool

@@ -16,8 +16,8 @@ struct WatchedEnds
 {
 	int64 partition_id; /* key */
 	int64 log_id;
-	int64 first; /* the first offset that is retained */
-	int64 last;	 /* first - 1 where there is none */
+	int64 first;	 /* the first offset that is retained */
+	int64 last;		 /* first - 1 where there is none */
 	int64 last_base; /* where the last segment begins */
 	TimestampTz first_at;
 	TimestampTz last_at;

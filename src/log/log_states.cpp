@@ -34,8 +34,8 @@ struct Pair
 	int64 behind;	/* an offset … */
 	TimestampTz at; /* … and when what comes behind it was pushed */
 	bool has_start;
-	int64 start;   /* where the group begins, without a cursor */
-	uint32 pass;   /* that has asked for it last */
+	int64 start; /* where the group begins, without a cursor */
+	uint32 pass; /* that has asked for it last */
 };
 
 struct Memory
@@ -331,8 +331,7 @@ has_cursor(States *s, const Group *group, const WatchedEnds *ends)
 
 	if (group->bit < most_bits)
 		return ends->pass == memory.pass && (ends->groups & UINT64CONST(1) << group->bit) != 0;
-	found =
-		era_seek(&s->cursors, {ends->partition_id, group->row.group_id}, s->snapshot) == EraSeek::found;
+	found = era_seek(&s->cursors, {ends->partition_id, group->row.group_id}, s->snapshot) == EraSeek::found;
 	era_release_snapshot(&s->cursors);
 	return found;
 }
@@ -444,8 +443,7 @@ pass(States *s)
 void *
 keep(const void *array, Size size, int count)
 {
-	void *copy =
-		MemoryContextAllocExtended(memory.known_context, size * (Size) Max(count, 1), MCXT_ALLOC_HUGE);
+	void *copy = MemoryContextAllocExtended(memory.known_context, size * (Size) Max(count, 1), MCXT_ALLOC_HUGE);
 
 	memcpy(copy, array, size * (Size) count);
 	return copy;

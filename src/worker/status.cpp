@@ -4,7 +4,9 @@
  * Raises. Locks: the registry's, shared, for copies. Runs in backends, also on a standby.
  */
 #include "log/queues.h"
+#include "server/relations.h"
 #include "server/settings.h"
+#include "state/snapshot.h"
 #include "worker/registry.h"
 
 namespace queen
@@ -94,6 +96,32 @@ put_workers(ReturnSetInfo *rsinfo)
 			waiting == 0 ? nullptr : worker_hint("no slot"));
 }
 
+/* The state of queues, as far as it is known. */
+void
+put_state(ReturnSetInfo *rsinfo)
+{
+	const char *detail = "The state of queues, for pg_stat_queen_queues and pg_stat_queen_groups.";
+	CollectorRecord record;
+	int64 left_out;
+
+	(void) snapshot_record(own_tables(), &record);
+	left_out = record.left_out_queues + record.left_out_groups;
+	if (record.last_failure > record.collected_at)
+		put_row(rsinfo, "state", "failing", detail,
+				"pg_stat_queen_collector and the server's log say why, and since when.");
+	else if (left_out > 0)
+		put_row(rsinfo, "state", "incomplete",
+				psprintf("%lld queues and %lld groups are left out.", (long long) record.left_out_queues,
+						 (long long) record.left_out_groups),
+				"Increase queen.state_queues and queen.state_groups, and restart the server.");
+	else if (!setting_preloaded())
+		put_row(rsinfo, "state", "by hand", "queen.collect() collects it for the session that calls it.", preload_hint);
+	else if (setting_collect_interval == 0)
+		put_row(rsinfo, "state", "off", detail, "Set queen.collect_interval to have it collected.");
+	else
+		put_row(rsinfo, "state", record.collected_at == 0 ? "none yet" : "collected", detail, nullptr);
+}
+
 } // namespace
 
 QUEEN_FUNCTION(queen_status)
@@ -111,6 +139,7 @@ queen_status(PG_FUNCTION_ARGS)
 								: "No hot-list, no background workers: everything else works, by the tables.",
 			setting_preloaded() ? nullptr : preload_hint);
 	put_workers(rsinfo);
+	put_state(rsinfo);
 	put_row(rsinfo, "tenant", DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(setting_tenant()))),
 			"The setting queen.tenant of this session.", nullptr);
 	put_row(rsinfo, "queues", psprintf("%lld", (long long) count_queues(setting_tenant())), "Queues of this tenant.",

@@ -209,7 +209,8 @@ SELECT drift();
 SELECT queen.rollup_rebuild();
 COMMIT;
 SELECT counted('rollup q');
-SELECT dequeued('rollup q', 10), counted('rollup q');
+-- what has a delivery that rolled back comes alone, where that is counted
+SELECT sum(dequeued('rollup q', 10)) FROM generate_series(1, 3);
 SELECT counted('rollup q');
 -- the other way: counts of messages that are not there, and rows that are gone
 UPDATE queen.queue_priority_state_shard SET ready_count = ready_count + 5 WHERE log_id = :log_id AND shard = 0 AND priority = 2;

@@ -13,7 +13,7 @@ use Time::HiRes qw(time sleep);
 
 our @EXPORT = qw(new_node background load finish_load wait_for_sql kill_and_revive check_log check_partitions check_cursors);
 
-# A server with the extension in database postgres; nothing is cleaned up unless a test says so. settings: lines for postgresql.conf; preload: other libraries than queen.
+# A server with the extension in database postgres; nothing is cleaned up or collected unless a test says so. settings: lines for postgresql.conf; preload: other libraries than queen.
 sub new_node
 {
 	my ($name, %options) = @_;
@@ -22,7 +22,7 @@ sub new_node
 	$node->init(allows_streaming => $options{streaming});
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = '" . ($options{preload} // 'queen') . "'");
 	# a server that is killed keeps what it has committed: the system's cache survives
-	$node->append_conf('postgresql.conf', "max_connections = 150\nlog_statement = none\nqueen.maintain_interval = 0\n" . ($options{settings} // ''));
+	$node->append_conf('postgresql.conf', "max_connections = 150\nlog_statement = none\nqueen.maintain_interval = 0\nqueen.collect_interval = 0\n" . ($options{settings} // ''));
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION queen; CREATE EXTENSION queen_test') unless $options{no_extension};
 	return $node;
