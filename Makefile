@@ -13,7 +13,7 @@
 # for check: SUITES="regress tap", TESTS="names", KEEP=1 (see tools/check.sh), for check-versions: VERSIONS="17 18" too,
 # for demo: INPUT=file, KEY=json.path or column, RATE=events/s (see demo/README.md),
 # for soak: MINUTES=5 or SECONDS=300, SEED=1, KILL_EVERY=60 (see tools/soak.sh),
-# and for bench: BENCHES="push hotlist wake idle held_snapshot retention timers pgmq", PGMQ=dir with pgmq's sources, REPS, SECONDS_EACH, SYNC, … (see bench/*.sh).
+# and for bench: BENCHES="push hotlist wake idle held_snapshot retention timers workqueue state pgmq", PGMQ=dir with pgmq's sources, REPS, SECONDS_EACH, SYNC, … (see bench/*.sh).
 
 script_goals := demo check check-versions bench bench-core soak lint tidy format unit reference help
 

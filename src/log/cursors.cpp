@@ -76,9 +76,15 @@ void
 cursor_read_slot(TupleTableSlot *slot, int64 *keys, Cursor *cursor)
 {
 	slot_getallattrs(slot);
-	keys[0] = DatumGetInt64(slot->tts_values[col_partition_id]);
-	keys[1] = DatumGetInt64(slot->tts_values[col_group_id]);
-	read_columns(slot->tts_values, slot->tts_isnull, cursor);
+	cursor_read_columns(slot->tts_values, slot->tts_isnull, keys, cursor);
+}
+
+void
+cursor_read_columns(const Datum *values, const bool *nulls, int64 *keys, Cursor *cursor)
+{
+	keys[0] = DatumGetInt64(values[col_partition_id]);
+	keys[1] = DatumGetInt64(values[col_group_id]);
+	read_columns(values, nulls, cursor);
 }
 
 void

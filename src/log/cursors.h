@@ -38,6 +38,9 @@ void cursor_read(const EraHandle *handle, Cursor *cursor);
 /* A row of queen.log_cursors from any scan; keys receives partition id and group id. */
 void cursor_read_slot(TupleTableSlot *slot, int64 *keys, Cursor *cursor);
 
+/* The same of a row's columns. */
+void cursor_read_columns(const Datum *values, const bool *nulls, int64 *keys, Cursor *cursor);
+
 /* Put a cursor into the handle's values, for era_update or era_insert_state. */
 void cursor_store(EraHandle *handle, const Cursor *cursor);
 

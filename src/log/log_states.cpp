@@ -282,15 +282,16 @@ list_groups(States *s)
 }
 
 void
-add_cursor(States *s, TupleTableSlot *slot)
+add_cursor(const Datum *values, const bool *nulls, void *arg)
 {
+	States *s = (States *) arg;
 	int64 keys[2];
 	Cursor cursor;
 	WatchedEnds *ends;
 	Group *group;
 	int place;
 
-	cursor_read_slot(slot, keys, &cursor);
+	cursor_read_columns(values, nulls, keys, &cursor);
 	ends = ends_watch_find(keys[0]);
 	place = place_of(s->group_of_id, keys[1]);
 	/* of what is gone, and waits to be cleaned up; or not told of yet */
@@ -305,23 +306,6 @@ add_cursor(States *s, TupleTableSlot *slot)
 	if (group->bit < most_bits)
 		ends->groups |= UINT64CONST(1) << group->bit;
 	add(s, group, ends, &cursor);
-}
-
-void
-add_cursors(States *s)
-{
-	Relation table = open_table(Table::log_cursors, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(table, nullptr);
-	TableScanDesc scan = table_beginscan(table, s->snapshot, 0, nullptr);
-
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		add_cursor(s, slot);
-	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	table_close(table, NoLock);
 }
 
 bool
@@ -431,7 +415,7 @@ pass(States *s)
 	segment_table_open(&s->segments);
 	era_open_to_read(&s->cursors, &cursor_table);
 	log_positions_open(&s->positions, &s->segments, &s->cursors);
-	add_cursors(s);
+	era_each(&s->cursors, s->snapshot, add_cursor, s);
 	ends_watch_each(add_partition, s);
 	log_positions_close(&s->positions);
 	era_close(&s->cursors);

@@ -138,14 +138,13 @@ find_newest(EraHandle *handle)
 							 nkeys > 2 ? handle->keys[1] << 32 | handle->keys[2] : handle->keys[1], era, era);
 }
 
-EraSeek
-era_seek(EraHandle *handle, std::initializer_list<int64> keys, Snapshot snapshot)
+static EraSeek
+seek(EraHandle *handle, const int64 *keys, Snapshot snapshot)
 {
 	const EraTable *def = handle->def;
 
-	Assert((int) keys.size() == def->nkeys);
 	for (int i = 0; i < def->nkeys; i++)
-		handle->keys[i] = keys.begin()[i];
+		handle->keys[i] = keys[i];
 	era_release_snapshot(handle);
 	index_scan_open(&handle->scan, handle->state, handle->state_index, snapshot);
 	handle->scan_open = true;
@@ -157,6 +156,46 @@ era_seek(EraHandle *handle, std::initializer_list<int64> keys, Snapshot snapshot
 	memcpy(handle->nulls, handle->scan.slot->tts_isnull, sizeof(bool) * (size_t) def->columns);
 	handle->tid = handle->scan.slot->tts_tid;
 	return EraSeek::found;
+}
+
+EraSeek
+era_seek(EraHandle *handle, std::initializer_list<int64> keys, Snapshot snapshot)
+{
+	Assert((int) keys.size() == handle->def->nkeys);
+	return seek(handle, keys.begin(), snapshot);
+}
+
+/* Pages of states, clean ones, for a page of identities: some three. Beyond so many most of what is there is dead. */
+static constexpr BlockNumber pages_of_page = 16;
+
+void
+era_each(EraHandle *handle, Snapshot snapshot, void (*fn)(const Datum *values, const bool *nulls, void *arg), void *arg)
+{
+	const bool seeks =
+		RelationGetNumberOfBlocks(handle->state) / pages_of_page > RelationGetNumberOfBlocks(handle->identity) + 1;
+	Relation table = seeks ? handle->identity : handle->state;
+	TupleTableSlot *slot = table_slot_create(table, nullptr);
+	TableScanDesc scan = table_beginscan(table, snapshot, 0, nullptr);
+
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		int64 keys[era_max_keys] = {};
+
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slot);
+		if (!seeks)
+		{
+			fn(slot->tts_values, slot->tts_isnull, arg);
+			continue;
+		}
+		for (int i = 0; i < handle->def->nkeys; i++)
+			keys[i] = DatumGetInt64(slot->tts_values[i]);
+		if (seek(handle, keys, snapshot) == EraSeek::found)
+			fn(handle->values, handle->nulls, arg);
+		era_release_snapshot(handle);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
 }
 
 bool

@@ -97,6 +97,13 @@ bool era_birth(EraHandle *handle);
 void era_wait_for_birth(EraHandle *handle);
 
 /*
+ * Show fn the state of each thing as a snapshot sees it, all columns. By one pass over the table; where most of that is dead, which a held snapshot
+ * keeps, by a seek for each identity. handle may be open to read, and has sought something else afterwards.
+ */
+void era_each(EraHandle *handle, Snapshot snapshot, void (*fn)(const Datum *values, const bool *nulls, void *arg),
+			  void *arg);
+
+/*
  * Show fn every version of a thing's state that counts or may come to count: the committed one, and those that running
  * transactions have written. False, and nothing shown, when the latest snapshot sees no state. What somebody writes
  * meanwhile is shown or not.

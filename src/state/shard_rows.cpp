@@ -144,6 +144,30 @@ apply(ShardWriter *writer, const ShardCounts *change, Snapshot snapshot)
 	pg_unreachable();
 }
 
+ShardCounts
+counts_of(const Datum *values)
+{
+	return {DatumGetInt64(values[shard_col_log_id]), (int16) DatumGetInt64(values[shard_col_priority]),
+			(int16) DatumGetInt64(values[shard_col_shard]), DatumGetInt64(values[shard_col_ready]),
+			DatumGetInt64(values[shard_col_in_flight])};
+}
+
+struct Show
+{
+	void (*fn)(const ShardCounts *counts, void *arg);
+	void *arg;
+};
+
+void
+show(const Datum *values, const bool *nulls, void *arg)
+{
+	const Show *to = (const Show *) arg;
+	const ShardCounts counts = counts_of(values);
+
+	(void) nulls;
+	to->fn(&counts, to->arg);
+}
+
 /* Without a wait; false when somebody is at it. */
 bool
 delete_shard(EraHandle *rows, int64 log_id, int16 priority, int16 shard)
@@ -204,26 +228,12 @@ shard_writer_apply(ShardWriter *writer, const ShardCounts *change)
 void
 shard_rows_each(Snapshot snapshot, void (*fn)(const ShardCounts *counts, void *arg), void *arg)
 {
-	Relation table = open_table(Table::queue_priority_state_shard, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(table, nullptr);
-	TableScanDesc scan = table_beginscan(table, snapshot, 0, nullptr);
+	Show to = {fn, arg};
+	EraHandle rows;
 
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		slot_getallattrs(slot);
-
-		const ShardCounts counts = {DatumGetInt64(slot->tts_values[shard_col_log_id]),
-									(int16) DatumGetInt64(slot->tts_values[shard_col_priority]),
-									(int16) DatumGetInt64(slot->tts_values[shard_col_shard]),
-									DatumGetInt64(slot->tts_values[shard_col_ready]),
-									DatumGetInt64(slot->tts_values[shard_col_in_flight])};
-
-		fn(&counts, arg);
-	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-	table_close(table, NoLock);
+	era_open_to_read(&rows, &shard_table);
+	era_each(&rows, snapshot, show, &to);
+	era_close(&rows);
 }
 
 bool
