@@ -3,7 +3,7 @@
 CREATE FUNCTION queen.stat_events(OUT queue_id bigint, OUT group_id bigint, OUT priority text, OUT added bigint, OUT added_bytes bigint,
 	OUT delivered bigint, OUT redelivered bigint, OUT completed bigint, OUT rejected bigint, OUT dead bigint, OUT expired bigint,
 	OUT stats_reset timestamptz)
-RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_stat_events';
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'queen_stat_events';
 COMMENT ON FUNCTION queen.stat_events() IS
 'What pg_stat_queen_queues and pg_stat_queen_groups show of what has happened, of all tenants: of log queues, of their consumer groups (group_id), of messages of work queues (priority). What nothing was counted of has no row; no row when queen is not preloaded. Exact, from shared memory.';
 
@@ -22,11 +22,6 @@ COMMENT ON COLUMN queen.pg_stat_queen_events.evicted IS 'Objects whose counts we
 COMMENT ON COLUMN queen.pg_stat_queen_events.last_evicted IS 'When the last one was; null: never.';
 COMMENT ON COLUMN queen.pg_stat_queen_events.lost IS 'Changes that were not counted, at most: of transactions that changed more than some 12,000 objects.';
 COMMENT ON COLUMN queen.pg_stat_queen_events.since IS 'When the server started.';
-
-CREATE VIEW queen.stat_no_events AS
-	SELECT CASE WHEN s.places IS NOT NULL THEN 0::pg_catalog.int8 END AS none, greatest(s.since, s.last_evicted) AS since FROM queen.stat_events_memory() s;
-COMMENT ON VIEW queen.stat_no_events IS
-'Part of the views: what is shown of an object without a row in queen.stat_events(), 0, and since when that is so; null when queen is not preloaded. An object may have been given up, at the last time when one was.';
 
 CREATE FUNCTION queen.reset_state_stats(queue text DEFAULT NULL)
 RETURNS timestamptz LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_reset_state_stats';

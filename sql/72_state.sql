@@ -54,11 +54,14 @@ RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_re
 COMMENT ON FUNCTION queen.reset_collector_stats() IS
 'What pg_stat_queen_collector counts of this database begins anew: attempts, failures, longest_time and total_time. The state that was collected stays.';
 
+-- What nothing was counted of has no row: 0 then, since the server started, or since something was given up, which that may have been.
 CREATE VIEW queen.pg_stat_queen_queues AS
 	SELECT s.*, coalesce(e.added, m.none) AS added, coalesce(e.added_bytes, m.none) AS added_bytes, coalesce(e.delivered, m.none) AS delivered,
 		coalesce(e.redelivered, m.none) AS redelivered, coalesce(e.completed, m.none) AS completed, coalesce(e.rejected, m.none) AS rejected,
 		coalesce(e.dead, m.none) AS dead_lettered, coalesce(e.expired, m.none) AS expirations, coalesce(e.stats_reset, m.since) AS stats_reset
-	FROM queen.stat_queues() s CROSS JOIN queen.stat_no_events m
+	FROM queen.stat_queues() s CROSS JOIN (
+			SELECT CASE WHEN n.places IS NOT NULL THEN 0::pg_catalog.int8 END AS none, greatest(n.since, n.last_evicted) AS since
+			FROM queen.stat_events_memory() n) m
 		LEFT JOIN queen.stat_events() e ON e.queue_id OPERATOR(pg_catalog.=) s.queue_id AND e.group_id IS NULL
 			AND (e.priority OPERATOR(pg_catalog.=) s.priority OR e.priority IS NULL AND s.priority IS NULL);
 COMMENT ON VIEW queen.pg_stat_queen_queues IS
@@ -89,7 +92,9 @@ COMMENT ON COLUMN queen.pg_stat_queen_queues.stats_reset IS 'Since when that is 
 CREATE VIEW queen.pg_stat_queen_groups AS
 	SELECT s.*, coalesce(e.delivered, m.none) AS delivered, coalesce(e.redelivered, m.none) AS redelivered, coalesce(e.completed, m.none) AS completed,
 		coalesce(e.rejected, m.none) AS rejected, coalesce(e.dead, m.none) AS dead_lettered, coalesce(e.stats_reset, m.since) AS stats_reset
-	FROM queen.stat_groups() s CROSS JOIN queen.stat_no_events m
+	FROM queen.stat_groups() s CROSS JOIN (
+			SELECT CASE WHEN n.places IS NOT NULL THEN 0::pg_catalog.int8 END AS none, greatest(n.since, n.last_evicted) AS since
+			FROM queen.stat_events_memory() n) m
 		LEFT JOIN queen.stat_events() e ON e.group_id OPERATOR(pg_catalog.=) s.group_id AND e.queue_id OPERATOR(pg_catalog.=) s.queue_id;
 COMMENT ON VIEW queen.pg_stat_queen_groups IS
 'The state of each consumer group of each log when it was last collected (queen.collect_interval). From shared memory, as pg_stat_queen_queues.';

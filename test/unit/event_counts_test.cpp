@@ -259,6 +259,25 @@ TEST(EventCounts, AgreesWithAModel)
 	EXPECT_GT(evictions, 100U);
 }
 
+TEST(EventCounts, AdditionsToOneObjectMeetAndNoneIsLost)
+{
+	constexpr std::uint64_t threads = 4;
+	constexpr std::uint64_t rounds = 500'000;
+	const Table t(4);
+	std::vector<std::thread> all;
+
+	t.add(object(1), 1);
+	/* all of them hold the lock shared, so there is none */
+	for (std::uint64_t i = 0; i < threads; i++)
+		all.emplace_back([&t] {
+			for (std::uint64_t round = 0; round < rounds; round++)
+				(void) event_add_there(*t, object(1), amount(Event::added, 1), 2);
+		});
+	for (std::thread &thread : all)
+		thread.join();
+	EXPECT_EQ(t.of(object(1)), static_cast<std::int64_t>(threads * rounds + 1));
+}
+
 TEST(EventCounts, ManyCountAtOnceAndNothingIsLost)
 {
 	constexpr int threads = 4;
