@@ -234,5 +234,10 @@ is($sql->(q{SELECT bool_and(v.added = 1 AND v.stats_reset = e.stats_reset) AND c
 $sql->(q{SELECT queen.push('q320', '1')}) for 1 .. 20;
 $sql->(q{SELECT queen.push('p' || i, '1') FROM generate_series(1, 100) i});
 is($sql->(q{SELECT added >= 20 FROM queen.stat_events() JOIN queen.queues USING (queue_id) WHERE name = 'q320'}), 't', 'one that is used stays');
+# many who take places from each other
+$sql->(q{SELECT queen.create_queue('w' || i, 'work') FROM generate_series(1, 600) i});
+finish_load(load($small, '-c 8 -j 2 -T 4', churn => "SELECT count(queen.enqueue('w' || (1 + floor(random() * 600))::int, '1', 'low')) FROM generate_series(1, 40);\n"), 'commits to more objects than there are places');
+is($sql->('SELECT used = (SELECT count(*) FROM queen.stat_events()), used <= places, evicted > 1000 FROM queen.pg_stat_queen_events'), 't|t|t', 'give and take places, one by one');
+is($sql->('SELECT count(*) FROM (SELECT FROM queen.stat_events() GROUP BY queue_id, priority, group_id HAVING count(*) > 1) twice'), '0', 'and none has two');
 check_log($small);
 done_testing();

@@ -262,7 +262,7 @@ TEST(EventCounts, AgreesWithAModel)
 TEST(EventCounts, AdditionsToOneObjectMeetAndNoneIsLost)
 {
 	constexpr std::uint64_t threads = 4;
-	constexpr std::uint64_t rounds = 500'000;
+	constexpr std::uint64_t rounds = 3'000'000;
 	const Table t(4);
 	std::vector<std::thread> all;
 
