@@ -96,6 +96,9 @@ SELECT queen.drop_queue('state deep');
 SELECT count(*) FROM queen.dequeue('state w', 50);
 SELECT queen.schedule('state w', 'a', '1', delay => '1 h', priority => 'low') IS NULL, queen.schedule('state w', 'b', '1', delay => '1 h') IS NULL,
 	queen.push('state l', '1', delay => '1 h') IS NULL, queen.schedule_cron('state l', 'c', '0 0 1 1 *', '1') IS NULL;
+-- of a timer that found no queue, and so had none when it died: it is of the one that has its name
+INSERT INTO queen.dead_letters (dead_id, tenant, queue_id, queue, kind, message_id, message, attempts, enqueued_at, dead_at, priority)
+SELECT -i, '00000000-0000-0000-0000-000000000000', 0, 'state w', 'work', gen_random_uuid(), '1', 1, now(), now(), 3 FROM generate_series(1, 2) i;
 SELECT collected();
 SELECT shown('state w');
 SELECT shown('state l');
