@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <initializer_list>
 
 namespace queen::core
 {
