@@ -111,7 +111,9 @@ SQL_FILES = sql/00_header.sql \
 	sql/60_ack.sql \
 	sql/65_dead.sql \
 	sql/70_views.sql \
+	sql/71_events.sql \
 	sql/72_state.sql \
+	sql/73_storage.sql \
 	sql/75_hotlist.sql \
 	sql/77_workers.sql \
 	sql/80_maintain.sql \
@@ -121,7 +123,7 @@ SQL_FILES = sql/00_header.sql \
 
 install_script := queen--$(shell sed -n "s/^default_version = '\(.*\)'$$/\1/p" $(here)/queen.control).sql
 DATA_built = $(install_script)
-DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql))
+DATA = $(patsubst $(here)/%,%,$(wildcard $(here)/sql/upgrade/queen--*.sql)) monitoring/queen_exporter.yaml
 
 sources := $(patsubst $(here)/src/%,%,$(wildcard $(here)/src/*.cpp $(here)/src/*/*.cpp $(here)/src/*/*/*.cpp))
 OBJS = $(sources:%.cpp=build/obj/%.o)

@@ -54,7 +54,16 @@ RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_re
 COMMENT ON FUNCTION queen.reset_collector_stats() IS
 'What pg_stat_queen_collector counts of this database begins anew: attempts, failures, longest_time and total_time. The state that was collected stays.';
 
-CREATE VIEW queen.pg_stat_queen_queues AS SELECT s.* FROM queen.stat_queues() s;
+-- What nothing was counted of has no row: 0 then, since the server started, or since something was given up, which that may have been.
+CREATE VIEW queen.pg_stat_queen_queues AS
+	SELECT s.*, coalesce(e.added, m.none) AS added, coalesce(e.added_bytes, m.none) AS added_bytes, coalesce(e.delivered, m.none) AS delivered,
+		coalesce(e.redelivered, m.none) AS redelivered, coalesce(e.completed, m.none) AS completed, coalesce(e.rejected, m.none) AS rejected,
+		coalesce(e.dead, m.none) AS dead_lettered, coalesce(e.expired, m.none) AS expirations, coalesce(e.stats_reset, m.since) AS stats_reset
+	FROM queen.stat_queues() s CROSS JOIN (
+			SELECT CASE WHEN n.places IS NOT NULL THEN 0::pg_catalog.int8 END AS none, greatest(n.since, n.last_evicted) AS since
+			FROM queen.stat_events_memory() n) m
+		LEFT JOIN queen.stat_events() e ON e.queue_id OPERATOR(pg_catalog.=) s.queue_id AND e.group_id IS NULL
+			AND (e.priority OPERATOR(pg_catalog.=) s.priority OR e.priority IS NULL AND s.priority IS NULL);
 COMMENT ON VIEW queen.pg_stat_queen_queues IS
 'The state of each queue when it was last collected (queen.collect_interval): a row for each priority of a work queue, also of one that is empty, and a row for a log. From shared memory: reading it costs nothing, whatever there is in the queues. What queen.state_queues has no room for is left out (pg_stat_queen_collector says how many). Where queen is not preloaded, what the session''s own queen.collect() has found.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.priority IS 'high, medium or low; null for a log, which has none.';
@@ -70,8 +79,23 @@ COMMENT ON COLUMN queen.pg_stat_queen_queues.dead IS 'Dead letters of the queue 
 COMMENT ON COLUMN queen.pg_stat_queen_queues.timers IS 'Messages that wait for their time (queen.schedule, delayed pushes, the next occurrence of each cron rule). Exact up to some 20000 of all queues, as dead is.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.bytes IS 'Of a log: what its retained messages take, compressed; an estimate, by those that came last. Null for a work queue: pg_total_relation_size says what all of them take together.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.collected_at IS 'When all this was so.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.added IS 'Messages that were pushed or enqueued since stats_reset, be it by timers or redrive. This and what follows are counted by the commit that did it, and not only when the rest is collected; exact, but for pushes of prepared transactions, which are not counted; null when queen is not preloaded.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.added_bytes IS 'What these messages took with their headers, not compressed.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.delivered IS 'Deliveries: messages that were popped, by whatever consumer group, or dequeued.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.redelivered IS 'Those of them that were not the message''s first.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.completed IS 'Messages that were acknowledged, auto_ack included: of a log once by each consumer group.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.rejected IS 'Deliveries that ended in queen.nack() or queen.reject().';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.dead_lettered IS 'Messages that went to the dead letters: of a log once for each consumer group that gave one up.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.expirations IS 'Messages of a work queue that were deleted because their time to live was over. 0 for a log.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.stats_reset IS 'Since when that is counted: the first time that there was something to count, or queen.reset_state_stats(). Later than expected where the memory has too few places (pg_stat_queen_events).';
 
-CREATE VIEW queen.pg_stat_queen_groups AS SELECT s.* FROM queen.stat_groups() s;
+CREATE VIEW queen.pg_stat_queen_groups AS
+	SELECT s.*, coalesce(e.delivered, m.none) AS delivered, coalesce(e.redelivered, m.none) AS redelivered, coalesce(e.completed, m.none) AS completed,
+		coalesce(e.rejected, m.none) AS rejected, coalesce(e.dead, m.none) AS dead_lettered, coalesce(e.stats_reset, m.since) AS stats_reset
+	FROM queen.stat_groups() s CROSS JOIN (
+			SELECT CASE WHEN n.places IS NOT NULL THEN 0::pg_catalog.int8 END AS none, greatest(n.since, n.last_evicted) AS since
+			FROM queen.stat_events_memory() n) m
+		LEFT JOIN queen.stat_events() e ON e.group_id OPERATOR(pg_catalog.=) s.group_id AND e.queue_id OPERATOR(pg_catalog.=) s.queue_id;
 COMMENT ON VIEW queen.pg_stat_queen_groups IS
 'The state of each consumer group of each log when it was last collected (queen.collect_interval). From shared memory, as pg_stat_queen_queues.';
 COMMENT ON COLUMN queen.pg_stat_queen_groups.ready IS 'Messages that the group has not completed, neither in_flight nor blocked: also those behind a lease in their partition. An estimate, which counts what rolled back pushes left out.';
@@ -80,6 +104,12 @@ COMMENT ON COLUMN queen.pg_stat_queen_groups.blocked IS 'Messages in partitions 
 COMMENT ON COLUMN queen.pg_stat_queen_groups.oldest_ready_age IS 'For how many seconds the oldest of the ready messages had been in the log then; 0 when there was none. Exact, but for messages behind a lease.';
 COMMENT ON COLUMN queen.pg_stat_queen_groups.oldest_in_flight_age IS 'For how many seconds the oldest of those in flight had been in the log then; 0 when there was none. Exact.';
 COMMENT ON COLUMN queen.pg_stat_queen_groups.collected_at IS 'When all this was so.';
+COMMENT ON COLUMN queen.pg_stat_queen_groups.delivered IS 'Messages that were popped since stats_reset. This and what follows as in pg_stat_queen_queues.';
+COMMENT ON COLUMN queen.pg_stat_queen_groups.redelivered IS 'Those of them that had been delivered before.';
+COMMENT ON COLUMN queen.pg_stat_queen_groups.completed IS 'Messages that the group has acknowledged, auto_ack included.';
+COMMENT ON COLUMN queen.pg_stat_queen_groups.rejected IS 'Messages that were nacked, as often as they were.';
+COMMENT ON COLUMN queen.pg_stat_queen_groups.dead_lettered IS 'Messages that the group has given up.';
+COMMENT ON COLUMN queen.pg_stat_queen_groups.stats_reset IS 'Since when that is counted, as in pg_stat_queen_queues.';
 
 CREATE VIEW queen.pg_stat_queen_collector AS SELECT s.* FROM queen.stat_collector() s;
 COMMENT ON VIEW queen.pg_stat_queen_collector IS

@@ -6,6 +6,7 @@
 #include "hotlist/pool.h"
 #include "log/aborted.h"
 #include "log/changes.h"
+#include "log/event_counts.h"
 #include "log/flush.h"
 #include "log/tails.h"
 #include "log/timer_news.h"
@@ -41,6 +42,7 @@ _PG_init(void)
 	queen::gates_init();
 	queen::aborted_init();
 	queen::changes_init();
+	queen::event_counts_init();
 	queen::spread_init();
 	queen::drifted_init();
 	queen::snapshot_init();
@@ -60,6 +62,7 @@ _PG_init(void)
 	queen::transaction_join(queen::TransactionStage::timer_news, &queen::timer_news_participant);
 	queen::transaction_join(queen::TransactionStage::timers_due, &queen::due_participant);
 	queen::transaction_join(queen::TransactionStage::timer_counts, &queen::timer_counts_participant);
+	queen::transaction_join(queen::TransactionStage::event_counts, &queen::event_counts_participant);
 	queen::transaction_join(queen::TransactionStage::workers, &queen::events_participant);
 	queen::transaction_join(queen::TransactionStage::rollup, &queen::rollup_participant);
 	queen::events_init();

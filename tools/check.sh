@@ -154,6 +154,8 @@ suite_tap() {
 	as_server_user "$run/out" mkdir -p "$dir"
 	export TESTDIR=$dir TESTLOGDIR=$dir/tmp_check/log TESTDATADIR=$dir/tmp_check top_builddir=$dir
 	export PG_REGRESS=$pgxs/test/regress/pg_regress PG_TEST_PORT_DIR=$dir/portlock
+	local exporter=build/unpacked/usr/bin/prometheus-postgres-exporter # not there where there is no Debian
+	[ ! -x "$exporter" ] || { cp "$exporter" "$run/" && export QUEEN_EXPORTER=$run/${exporter##*/}; }
 	local dumps=${QUEEN_DUMPS:-}
 	if [ -n "$dumps" ]; then
 		mkdir -p "$dumps"

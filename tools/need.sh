@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # need.sh SET…: installs what is missing of the named sets of Debian packages, and nothing when all is there.
 #
-#   build   compiler, server, headers            test   build + gtest, IPC::Run, clang for sanitizers and fuzzing
+#   build   compiler, server, headers            test   build + gtest, IPC::Run, clang for sanitizers and fuzzing, a Prometheus exporter
 #   lint    build + clang-format, clang-tidy     demo, bench, soak   build + python3 with psycopg2
 #   bench-core   compiler, Google Benchmark
 #   docs    build + python3 with psycopg 2 and 3, node with node-postgres, pgbouncer
 #   versions   debootstrap
 #
-# Two of docs are only unpacked, into build/unpacked: pgbouncer, whose package starts a pooler for the whole machine, and
-# node-postgres, whose package wants Debian's node where the machine may have another.
+# Three are only unpacked, into build/unpacked: pgbouncer and prometheus-postgres-exporter, whose packages start a service for the whole
+# machine, and node-postgres, whose package wants Debian's node where the machine may have another.
 #
 # As root it runs apt-get; as an ordinary user "sudo -n apt-get" if sudo asks no password; otherwise it prints the
 # command that is needed, and fails. postgresql-common is kept from making a database cluster of its own meanwhile.
@@ -25,14 +25,17 @@ fi
 for set in "$@"; do
 	case $set in
 		build) packages+=("${build[@]}") ;;
-		test) packages+=("${build[@]}" libgtest-dev libipc-run-perl perl clang libclang-rt-dev) ;;
+		test)
+			packages+=("${build[@]}" libgtest-dev libipc-run-perl perl clang libclang-rt-dev)
+			[ -x "$TOP/build/unpacked/usr/bin/prometheus-postgres-exporter" ] || unpacked+=(prometheus-postgres-exporter)
+			;;
 		lint) packages+=("${build[@]}" clang clang-format clang-tidy perl binutils) ;;
 		demo | bench | soak) packages+=("${build[@]}" python3 python3-psycopg2) ;;
 		bench-core) packages+=(g++ make libbenchmark-dev) ;;
 		docs)
 			packages+=("${build[@]}" python3 python3-psycopg2 python3-psycopg)
 			command -v node >/dev/null || packages+=(nodejs)
-			[ -x "$TOP/build/unpacked/usr/sbin/pgbouncer" ] && [ -d "$TOP/build/unpacked/usr/share/nodejs/pg" ] || unpacked=(pgbouncer node-pg)
+			[ -x "$TOP/build/unpacked/usr/sbin/pgbouncer" ] && [ -d "$TOP/build/unpacked/usr/share/nodejs/pg" ] || unpacked+=(pgbouncer node-pg)
 			;;
 		versions) packages+=(debootstrap) ;;
 		*) die "no such set: $set" ;;
@@ -55,17 +58,26 @@ needs() {
 		grep -E '^[a-z0-9]' | sort -u
 }
 unpack() { # what the libraries of pgbouncer are depends on the release: they are harmless, and installed
-	local lib
+	local dir=$TOP/build/unpacked/packages package lib downloads=()
 	apt-cache show "${unpacked[@]}" >/dev/null 2>&1 || update
-	for lib in $(apt-cache depends pgbouncer | sed -n 's/^ *Depends: \(lib[^ ]*\)$/\1/p'); do
-		installed "$lib" || missing+=("$lib")
+	for package in "${unpacked[@]}"; do
+		case $package in
+			node-pg) mapfile -t -O "${#downloads[@]}" downloads < <(needs node-pg | grep '^node-') ;;
+			*) downloads+=("$package") ;;
+		esac
 	done
+	case " ${unpacked[*]} " in
+		*" pgbouncer "*)
+			for lib in $(apt-cache depends pgbouncer | sed -n 's/^ *Depends: \(lib[^ ]*\)$/\1/p'); do
+				installed "$lib" || missing+=("$lib")
+			done
+			;;
+	esac
 	say "need.sh: unpacking ${unpacked[*]}"
-	rm -rf "$TOP/build/unpacked"
-	mkdir -p "$TOP/build/unpacked/packages"
-	# shellcheck disable=SC2046 # a list
-	(cd "$TOP/build/unpacked/packages" && apt-get -q download pgbouncer $(needs node-pg | grep '^node-') >download.log 2>&1 &&
-		for p in *.deb; do dpkg -x "$p" ..; done) || { cat "$TOP/build/unpacked/packages/download.log" >&2; die "failed: apt-get download"; }
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	(cd "$dir" && apt-get -q download "${downloads[@]}" >download.log 2>&1 && for p in *.deb; do dpkg -x "$p" ..; done) ||
+		{ cat "$dir/download.log" >&2; die "failed: apt-get download"; }
 }
 
 root=()

@@ -3,6 +3,7 @@
  *
  * Raises. Locks: the cursor rows of the leases, in (partition, group) order. Runs in backends, in every isolation level.
  */
+#include "log/event_counts.h"
 #include "log/leases.h"
 #include "log/log_reader.h"
 #include "log/queues.h"
@@ -57,6 +58,7 @@ complete(const pg_uuid_t *lease, bool all, int64 up_to)
 				cursor_complete_lease(cursor);
 			lease_store(&held);
 			lease_tell(&held, left == 0 ? LeaseNews::acknowledged : LeaseNews::changed);
+			event_note_group(own_tables(), held.group.queue_id, held.group.group_id, Event::completed, (uint64) count);
 		}
 		/* else these were completed before: 0 */
 	}

@@ -7,6 +7,7 @@
 
 #include "log/aborted.h"
 #include "log/dead_letters.h"
+#include "log/event_counts.h"
 #include "log/known_partitions.h"
 #include "server/settings.h"
 
@@ -247,6 +248,13 @@ note_delivery(const Claim *claim, int64 delivered_to)
 					 claim->request->group->group_id, claim->head, delivered_to, claim->aborted);
 }
 
+void
+note_event(const Claim *claim, Event event, int64 amount)
+{
+	event_note_group(RelationGetRelid(claim->tables->segments.table), claim->request->queue->queue_id,
+					 claim->request->group->group_id, event, (uint64) amount);
+}
+
 /* The head has used up its deliveries: to the dead letters, and the partition goes on. Nothing is delivered. */
 void
 bury_head(Claim *claim)
@@ -275,6 +283,7 @@ bury_head(Claim *claim)
 	claim->candidate->messages = 0;
 	claim->candidate->alone = true;
 	note_delivery(claim, claim->head - 1);
+	note_event(claim, Event::dead, 1);
 }
 
 core::Uuid
@@ -415,6 +424,11 @@ take(Claim *claim, int64 budget, MessageSink *sink)
 	store_cursor(claim);
 	candidate->verdict = Verdict::took;
 	note_delivery(claim, last);
+	note_event(claim, Event::delivered, candidate->messages);
+	if (claim->deliveries > 0)
+		note_event(claim, Event::redelivered, candidate->messages);
+	if (request->auto_ack)
+		note_event(claim, Event::completed, candidate->messages);
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "log/cursors.h"
 #include "log/dead_letters.h"
 #include "log/dropped.h"
+#include "log/event_counts.h"
 #include "log/groups.h"
 #include "log/log_lock.h"
 #include "log/log_reader.h"
@@ -190,6 +191,7 @@ queen_drop_queue(PG_FUNCTION_ARGS)
 		wait_for_writers(&queue);
 		group_delete_all(queue.queue_id);
 		dropped_file_log(queue.log_id, queue.queue_id);
+		event_note_queue_gone(own_tables(), queue.queue_id);
 		journal_changes();
 		journal_forget_queue(own_tables(), queue.queue_id);
 	}

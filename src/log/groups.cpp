@@ -7,6 +7,7 @@
 #include "log/groups.h"
 
 #include "log/births.h"
+#include "log/event_counts.h"
 #include "log/queues.h"
 
 namespace queen
@@ -384,6 +385,7 @@ group_delete(int64 queue_id, Name name, GroupRow *row)
 	{
 		queue_tell(queue_id);
 		delete_row(groups.table, &locked.tid);
+		event_note_group_gone(own_tables(), queue_id, locked.row.group_id);
 		*row = locked.row;
 	}
 	close_groups(&groups);
@@ -409,6 +411,7 @@ change_all(int64 queue_id, bool renew)
 	for (int i = 0; i < count; i++)
 	{
 		LockedGroup locked;
+		int64 new_id;
 
 		/* by name and not by what was read: whoever changed it meanwhile has been waited for */
 		if (!lock_by_name(&groups, queue_id, {rows[i].name, (int) strlen(rows[i].name)}, &locked))
@@ -416,9 +419,12 @@ change_all(int64 queue_id, bool renew)
 		if (!renew)
 		{
 			delete_row(groups.table, &locked.tid);
+			event_note_group_gone(own_tables(), queue_id, locked.row.group_id);
 			continue;
 		}
-		locked.values[col_group_id] = Int64GetDatum(next_id(Sequence::group_ids));
+		new_id = next_id(Sequence::group_ids);
+		locked.values[col_group_id] = Int64GetDatum(new_id);
+		event_note_group_renewed(own_tables(), queue_id, locked.row.group_id, new_id);
 		table_writer_update(&writer, &locked.tid, locked.values, locked.nulls);
 	}
 	table_writer_close(&writer);

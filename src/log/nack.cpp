@@ -4,6 +4,7 @@
  * Raises. Locks: the cursor row of the lease. Runs in backends, in every isolation level.
  */
 #include "log/dead_letters.h"
+#include "log/event_counts.h"
 #include "log/leases.h"
 #include "log/log_reader.h"
 #include "log/partitions.h"
@@ -56,6 +57,13 @@ shortened(text *error)
 	return cstring_to_text_with_len(VARDATA_ANY(error), pg_mbcliplen(VARDATA_ANY(error), size, most_error_bytes));
 }
 
+/* The lease begins with the head that it came with, or behind what was acknowledged of it. */
+int64
+first_under_lease(const Cursor *cursor)
+{
+	return Max(cursor->committed + 1, cursor->attempt_offset);
+}
+
 /*
  * Stand on the message that failed. False when retention has deleted it: *offset is then the last one under the lease that
  * is gone. Raises when the lease never had one there.
@@ -64,8 +72,7 @@ bool
 find_message(const HeldLease *held, const NackArguments *args, LogReader *reader, SegmentTable *segments, int64 *offset)
 {
 	const Cursor *cursor = &held->cursor;
-	/* the lease begins with the head that it came with, or behind what was acknowledged of it */
-	const int64 first = Max(cursor->committed + 1, cursor->attempt_offset);
+	const int64 first = first_under_lease(cursor);
 
 	*offset = args->first ? first : args->offset;
 	log_reader_open(reader, segments, held->partition_id, *offset);
@@ -126,6 +133,19 @@ enum class Outcome
 	gone, /* retention has deleted it */
 };
 
+/* completed: messages below the one that failed. */
+void
+note_events(const HeldLease *held, Outcome outcome, int64 completed)
+{
+	const Oid tables = own_tables();
+	const int64 queue_id = held->group.queue_id;
+	const int64 group_id = held->group.group_id;
+
+	event_note_group(tables, queue_id, group_id, Event::completed, (uint64) completed);
+	event_note_group(tables, queue_id, group_id, Event::rejected, outcome != Outcome::gone ? 1 : 0);
+	event_note_group(tables, queue_id, group_id, Event::dead, outcome == Outcome::dead ? 1 : 0);
+}
+
 /* The message failed: the lease ends. */
 Outcome
 fail(HeldLease *held, const pg_uuid_t *lease, const NackArguments *args)
@@ -137,6 +157,7 @@ fail(HeldLease *held, const pg_uuid_t *lease, const NackArguments *args)
 	QueueRow queue;
 	LogReader reader;
 	int64 offset;
+	int64 completed = 0;
 
 	queue_table_open(&queues, AccessShareLock);
 	if (!queue_find_by_id(&queues, held->group.queue_id, &queue))
@@ -145,6 +166,8 @@ fail(HeldLease *held, const pg_uuid_t *lease, const NackArguments *args)
 	segment_table_open(&segments);
 	if (!find_message(held, args, &reader, &segments, &offset))
 		outcome = Outcome::gone;
+	else if (!args->first)
+		completed = log_count_messages(&segments, held->partition_id, first_under_lease(cursor), offset - 1);
 
 	cursor_fail(cursor, offset);
 	if (outcome == Outcome::retry && (args->dead || cursor->attempts >= queue.options.max_deliveries))
@@ -170,6 +193,7 @@ fail(HeldLease *held, const pg_uuid_t *lease, const NackArguments *args)
 	}
 	lease_store(held);
 	lease_tell(held, LeaseNews::pending);
+	note_events(held, outcome, completed);
 	log_reader_close(&reader);
 	segment_table_close(&segments);
 	return outcome;

@@ -5,6 +5,7 @@
  */
 #include "log/segment_builder.h"
 
+#include "log/event_counts.h"
 #include "server/settings.h"
 #include "server/timed_wait.h"
 
@@ -96,6 +97,10 @@ append_somewhere(SegmentBuilder *builder, Datum blob)
 		switch (append_segment(&builder->appender, target, builder->count, blob, known, &changer))
 		{
 			case Append::done:
+				event_note_log(RelationGetRelid(builder->appender.segments), target->known.queue_id, Event::added,
+							   builder->count);
+				event_note_log(RelationGetRelid(builder->appender.segments), target->known.queue_id, Event::bytes,
+							   builder->content);
 				builder->written_log = target->known.log_id;
 				return;
 			case Append::gone:
@@ -128,6 +133,7 @@ finish_segment(SegmentBuilder *builder)
 	MemoryContextReset(builder->scratch);
 	builder->count = 0;
 	builder->raw = 0;
+	builder->content = 0;
 }
 
 } // namespace
@@ -140,6 +146,7 @@ segment_builder_open(SegmentBuilder *builder, bool preparing)
 	builder->written_log = 0;
 	builder->count = 0;
 	builder->raw = 0;
+	builder->content = 0;
 	if (frames_memory == nullptr)
 		frames_memory =
 			(core::Frame *) MemoryContextAlloc(TopMemoryContext, sizeof(core::Frame) * core::segment_max_frames);
@@ -166,6 +173,7 @@ segment_builder_add(SegmentBuilder *builder, const core::Frame *frame)
 {
 	builder->frames[builder->count++] = *frame;
 	builder->raw += core::frame_raw_bound(*frame);
+	builder->content += frame->payload.size() + frame->headers.size();
 }
 
 void

@@ -26,6 +26,7 @@ struct SegmentBuilder
 	core::Frame *frames;
 	uint32 count;
 	Size raw;			   /* of the frames, before compression */
+	Size content;		   /* of their messages, headers included */
 	MemoryContext scratch; /* lives as long as the segment */
 };
 

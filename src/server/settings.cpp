@@ -252,11 +252,11 @@ settings_init()
 							/* bootValue= */ 16384, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr,
 							nullptr);
 	DefineCustomIntVariable("queen.state_groups", "Consumer groups, of all databases, for whose state there is memory.",
-							"Some 700 bytes each. Those for which there is none are left out.", &setting_state_groups,
+							"Some 850 bytes each. Those for which there is none are left out.", &setting_state_groups,
 							/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr,
 							nullptr, nullptr);
 	DefineCustomIntVariable("queen.state_queues", "Queues, of all databases, for whose state there is memory.",
-							"Some 1,200 bytes each. Those for which there is none are left out.", &setting_state_queues,
+							"Some 1,650 bytes each. Those for which there is none are left out.", &setting_state_queues,
 							/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr,
 							nullptr, nullptr);
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",

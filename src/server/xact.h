@@ -45,6 +45,7 @@ enum class TransactionStage : int
 	timer_news,
 	timers_due,
 	timer_counts,
+	event_counts,
 	workers,
 	rollup, /* last: only its row locks are held through the fsync */
 	count,

@@ -4,6 +4,7 @@
  * Raises. Locks: the messages' rows, to the end of the transaction, waiting for whoever is at one; those of a batch in the order of their ids.
  * Runs in backends, in every isolation level.
  */
+#include "log/event_counts.h"
 #include "server/errors.h"
 #include "server/guards.h"
 #include "workqueue/bury.h"
@@ -23,6 +24,12 @@ uuid_argument(FunctionCallInfo fcinfo, int argno, const char *what)
 	return PG_GETARG_UUID_P(argno);
 }
 
+void
+note_event(const ReceiptReader *reader, Event event)
+{
+	event_note_work(reader->messages.tables, reader->queue.queue_id, reader->row.priority, event, 1);
+}
+
 /* Delete the message, if the receipt holds it. */
 bool
 acknowledge(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t *receipt)
@@ -31,12 +38,14 @@ acknowledge(ReceiptReader *reader, const pg_uuid_t *message_id, const pg_uuid_t 
 
 	if (!receipt_find(reader, message_id, receipt))
 		return false;
-	if (message_delete_unless_locked(messages, &reader->row, reader->snapshot, reader->queue.queue_id))
-		return true;
-	/* a heartbeat is at it, or somebody was: wait, and see */
-	if (!receipt_lock(reader, message_id, receipt))
-		return false;
-	message_delete(messages, &reader->row, reader->queue.queue_id);
+	if (!message_delete_unless_locked(messages, &reader->row, reader->snapshot, reader->queue.queue_id))
+	{
+		/* a heartbeat is at it, or somebody was: wait, and see */
+		if (!receipt_lock(reader, message_id, receipt))
+			return false;
+		message_delete(messages, &reader->row, reader->queue.queue_id);
+	}
+	note_event(reader, Event::completed);
 	return true;
 }
 
@@ -198,6 +207,7 @@ queen_reject(PG_FUNCTION_ARGS)
 		const int64 delay = retry_delay_of(options, reader.row.attempts);
 		MessageRow row = reader.row;
 
+		note_event(&reader, Event::rejected);
 		if (!PG_ARGISNULL(2))
 		{
 			row.values[message_col_last_error] = PG_GETARG_DATUM(2);

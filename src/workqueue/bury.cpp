@@ -6,12 +6,13 @@
 #include "workqueue/bury.h"
 
 #include "log/dead_letters.h"
+#include "log/event_counts.h"
 
 namespace queen
 {
 
 static void
-insert_letter(const QueueRow *queue, const MessageRow *row, int32 attempts)
+insert_letter(const MessageTable *messages, const QueueRow *queue, const MessageRow *row, int32 attempts)
 {
 	constexpr struct
 	{
@@ -42,6 +43,7 @@ insert_letter(const QueueRow *queue, const MessageRow *row, int32 attempts)
 	put(dead_col_kind, CStringGetTextDatum("work"));
 	put(dead_col_attempts, Int32GetDatum(attempts));
 	dead_letter_insert(values, nulls);
+	event_note_work(messages->tables, queue->queue_id, row->priority, Event::dead, 1);
 }
 
 bool
@@ -50,7 +52,7 @@ message_bury_unless_locked(MessageTable *messages, const QueueRow *queue, const 
 {
 	if (!message_delete_unless_locked(messages, row, snapshot, queue->queue_id))
 		return false;
-	insert_letter(queue, row, attempts);
+	insert_letter(messages, queue, row, attempts);
 	return true;
 }
 
@@ -58,7 +60,7 @@ void
 message_bury(MessageTable *messages, const QueueRow *queue, const MessageRow *row, int32 attempts)
 {
 	message_delete(messages, row, queue->queue_id);
-	insert_letter(queue, row, attempts);
+	insert_letter(messages, queue, row, attempts);
 }
 
 } // namespace queen

@@ -5,6 +5,8 @@
  */
 #include "workqueue/cleaner.h"
 
+#include "log/event_counts.h"
+#include "log/queues.h"
 #include "state/shard_rows.h"
 #include "workqueue/message_rows.h"
 
@@ -39,12 +41,53 @@ is_over(const MessageRow *row, TimestampTz *until)
 	return *until <= pass.now;
 }
 
+/* Messages that a step has deleted: whose they were. */
+struct Expired
+{
+	int64 log_id;
+	int16 priority;
+};
+
+int
+compare_expired(const void *left, const void *right)
+{
+	const Expired *a = (const Expired *) left;
+	const Expired *b = (const Expired *) right;
+
+	if (a->log_id != b->log_id)
+		return a->log_id < b->log_id ? -1 : 1;
+	return a->priority - b->priority;
+}
+
+/* Those of a log that was purged are nobody's any more. */
+void
+note_expired(Oid tables, Expired *expired, int count)
+{
+	int64 log_id = 0;
+	QueueTable queues;
+	QueueRow queue;
+	bool found = false;
+
+	queue_table_open(&queues, AccessShareLock);
+	qsort(expired, (Size) count, sizeof(Expired), compare_expired);
+	for (int i = 0; i < count; i++)
+	{
+		if (expired[i].log_id != log_id)
+			found = queue_find_by_log(&queues, expired[i].log_id, &queue);
+		log_id = expired[i].log_id;
+		if (found)
+			event_note_work(tables, queue.queue_id, expired[i].priority, Event::expired, 1);
+	}
+	queue_table_close(&queues);
+}
+
 } // namespace
 
 bool
 messages_expire_step(bool first, TimestampTz *next)
 {
 	const TimestampTz end = GetCurrentTimestamp() + step_time;
+	Expired expired[most_rows];
 	MessageTable messages;
 	Snapshot snapshot;
 	IndexScan scan;
@@ -89,7 +132,7 @@ messages_expire_step(bool first, TimestampTz *next)
 		}
 		if (is_over(&row, &until) && message_delete_unless_locked(&messages, &row, snapshot, 0))
 		{
-			count++;
+			expired[count++] = {row.log_id, row.priority};
 			continue;
 		}
 		/*
@@ -100,6 +143,8 @@ messages_expire_step(bool first, TimestampTz *next)
 	index_scan_close(&scan);
 	PopActiveSnapshot();
 	UnregisterSnapshot(snapshot);
+	if (count > 0)
+		note_expired(messages.tables, expired, count);
 	message_table_close(&messages);
 	if (!more)
 		marked_scan_end(&pass.marked, pass.left);

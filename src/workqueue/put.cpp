@@ -6,6 +6,7 @@
  */
 #include "workqueue/put.h"
 
+#include "log/event_counts.h"
 #include "log/log_lock.h"
 #include "server/kept_array.h"
 #include "server/settings.h"
@@ -141,6 +142,10 @@ put_message(PutTarget *target, const WorkMessage *message)
 	row.values[message_col_headers] = PointerGetDatum(message->headers);
 	row.nulls[message_col_headers] = message->headers == nullptr;
 	message_insert(&target->messages, &row, target->queue.queue_id);
+	event_note_work(target->messages.tables, target->queue.queue_id, row.priority, Event::added, 1);
+	event_note_work(target->messages.tables, target->queue.queue_id, row.priority, Event::bytes,
+					toast_raw_datum_size(message->content) - VARHDRSZ +
+						(message->headers != nullptr ? VARSIZE_ANY_EXHDR(message->headers) : 0));
 }
 
 void

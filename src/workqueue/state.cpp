@@ -16,6 +16,18 @@ namespace
 /* A page of messages takes as long as that many seeks. */
 constexpr int64 seeks_of_page = 10;
 
+/*
+ * A held snapshot keeps the entries of all that was taken and acknowledged since, at the bottom of each index. When a collection took longer than what it met
+ * explains, so many that follow begin at the marks of claims. Below them there is nothing but what has expired, which is found by its time, and what somebody
+ * is taking, which is as good as in flight. The oldest in flight is then sought among those whose visibility ends first, so many at most.
+ */
+constexpr int collections_by_marks = 20;
+constexpr int64 explained_time = 20 * 1000; /* microseconds, and for each message and seek … */
+constexpr int64 explained_of_one = 5;
+constexpr int most_running = 10000;
+
+constinit int by_marks = 0; /* collections to come */
+
 /* One collection. */
 struct States
 {
@@ -28,6 +40,8 @@ struct States
 	IndexScan ready;
 	IndexScan in_flight;
 	IndexScan age;
+	int64 *marks; /* where scans of what is in flight begin, of each queue and priority; null: at the bottom */
+	int64 looks;  /* messages met, and seeks */
 };
 
 int64
@@ -82,7 +96,30 @@ count_free(StateGauges *gauges, TupleTableSlot *slot, int32 limit, TimestampTz n
 
 /* ---- by the indexes ---- */
 
-/* Messages that were never delivered, have expired and are not deleted yet: of all queues, because the index is. */
+int64
+mark_of(const States *states, const WorkQueueState *queue, int priority)
+{
+	return states->marks == nullptr ? core::mark_bottom
+									: states->marks[(queue - states->queues) * priority_count + priority];
+}
+
+void
+read_marks(States *states)
+{
+	states->marks =
+		(int64 *) palloc_extended(sizeof(int64) * priority_count * (Size) Max(states->count, 1), MCXT_ALLOC_HUGE);
+	for (int q = 0; q < states->count; q++)
+		for (int i = 0; i < priority_count; i++)
+		{
+			const MarkKey key = {states->messages.tables, states->queues[q].log_id, (int16) (i + priority_low),
+								 MarkedIndex::in_flight};
+
+			states->marks[q * priority_count + i] =
+				states->queues[q].stored_in_flight[i] == 0 ? core::mark_bottom : claim_mark(&key);
+		}
+}
+
+/* Messages that have expired and are not deleted yet, of all queues, because the index is: never delivered, or below the mark of their queue. */
 void
 find_expired(States *states)
 {
@@ -94,33 +131,41 @@ find_expired(States *states)
 	{
 		WorkQueueState *queue;
 		MessageRow row;
+		int i;
 
 		message_row_read(scan.slot, &row);
 		if (row.expires_at > states->now)
 			break;
-		queue = row.in_flight ? nullptr : queue_of(states, row.log_id);
-		if (queue != nullptr)
-		{
-			queue->met_ready[row.priority - priority_low]++;
-			queue->gauges[row.priority - priority_low].expired++;
-		}
+		states->looks++;
+		i = row.priority - priority_low;
+		queue = queue_of(states, row.log_id);
+		if (queue == nullptr ||
+			(row.in_flight && (row.visible_at > states->now || row.visible_at >= mark_of(states, queue, i))))
+			continue;
+		queue->met_ready[i] += !row.in_flight;
+		queue->met_in_flight[i] += row.in_flight;
+		queue->gauges[i].expired++;
 	}
 	index_scan_close(&scan);
 }
 
-/* Those whose visibility is over: delivered once at least, and in nobody's hands. */
-void
+/* Those whose visibility is over: delivered once at least, and in nobody's hands. Leaves the scan at the first whose is not; false when there is none. */
+bool
 find_elapsed(States *states, WorkQueueState *queue, int16 priority)
 {
 	const int i = priority - priority_low;
 	IndexScan *scan = &states->in_flight;
 
-	message_scan_start(scan, MarkedIndex::in_flight, queue->log_id, priority, DT_NOBEGIN);
-	while (index_scan_next(scan, ForwardScanDirection) && int8_of(scan->slot, message_col_visible_at) <= states->now)
+	message_scan_start(scan, MarkedIndex::in_flight, queue->log_id, priority, mark_of(states, queue, i));
+	while (index_scan_next(scan, ForwardScanDirection))
 	{
+		if (int8_of(scan->slot, message_col_visible_at) > states->now)
+			return true;
+		states->looks++;
 		queue->met_in_flight[i]++;
 		count_free(&queue->gauges[i], scan->slot, queue->limit, states->now);
 	}
+	return false;
 }
 
 /* The first that was never delivered and has not expired. */
@@ -136,7 +181,10 @@ find_oldest_ready(States *states, const WorkQueueState *queue, int16 priority, S
 	{
 		message_scan_start(scan, MarkedIndex::ready, queue->log_id, priority, from);
 		while (!found && index_scan_next(scan, ForwardScanDirection))
+		{
+			states->looks++;
 			found = int8_of(scan->slot, message_col_expires_at) > states->now;
+		}
 		/* below the mark are those that somebody is taking */
 		if (found || from == core::mark_bottom)
 			break;
@@ -144,6 +192,21 @@ find_oldest_ready(States *states, const WorkQueueState *queue, int16 priority, S
 	}
 	if (found)
 		gauges->oldest_ready = Min(gauges->oldest_ready, int8_of(scan->slot, message_col_enqueued_at));
+}
+
+/* From where find_elapsed has left the scan. */
+void
+find_oldest_running(States *states, StateGauges *gauges)
+{
+	IndexScan *scan = &states->in_flight;
+	int64 met = 0;
+
+	do
+	{
+		met++;
+		gauges->oldest_in_flight = Min(gauges->oldest_in_flight, int8_of(scan->slot, message_col_enqueued_at));
+	} while (met < Min(gauges->in_flight, most_running) && index_scan_next(scan, ForwardScanDirection));
+	states->looks += met;
 }
 
 void
@@ -156,11 +219,14 @@ find_oldest_in_flight(States *states, const WorkQueueState *queue, int16 priorit
 	index_scan_key_int2(scan, 2, priority);
 	index_scan_start(scan);
 	while (index_scan_next(scan, ForwardScanDirection))
+	{
+		states->looks++;
 		if (int8_of(scan->slot, message_col_visible_at) > states->now)
 		{
 			gauges->oldest_in_flight = int8_of(scan->slot, message_col_enqueued_at);
 			return;
 		}
+	}
 }
 
 /* Where nothing is counted nothing is looked for: ten thousand empty queues cost nothing but their rows of counts. */
@@ -170,20 +236,25 @@ find_of_priority(States *states, WorkQueueState *queue, int16 priority)
 	const int i = priority - priority_low;
 	const int64 unexpired = queue->stored_ready[i] - queue->met_ready[i];
 	StateGauges *gauges = &queue->gauges[i];
+	bool runs = false;
 
 	if (queue->stored_in_flight[i] != 0)
-		find_elapsed(states, queue, priority);
+		runs = find_elapsed(states, queue, priority);
 	gauges->in_flight = queue->stored_in_flight[i] - queue->met_in_flight[i];
+	if (runs && gauges->in_flight > 0 && states->marks != nullptr)
+		find_oldest_running(states, gauges);
+	else if (gauges->in_flight > 0)
+		find_oldest_in_flight(states, queue, priority, gauges);
 	if (unexpired > 0)
 		find_oldest_ready(states, queue, priority, gauges);
-	if (gauges->in_flight > 0)
-		find_oldest_in_flight(states, queue, priority, gauges);
 	gauges->ready += unexpired;
+	states->looks += (queue->stored_in_flight[i] != 0) + (gauges->in_flight > 0) + (unexpired > 0);
 }
 
 void
 find_by_indexes(States *states)
 {
+	const TimestampTz began = GetCurrentTimestamp();
 	Relation table = states->messages.table;
 
 	states->by_age =
@@ -192,6 +263,8 @@ find_by_indexes(States *states)
 	message_scan_open(&states->ready, &states->messages, MarkedIndex::ready, states->snapshot);
 	message_scan_open(&states->in_flight, &states->messages, MarkedIndex::in_flight, states->snapshot);
 	index_scan_open(&states->age, table, states->by_age, states->snapshot);
+	if (by_marks > 0)
+		read_marks(states);
 	find_expired(states);
 	for (int i = 0; i < states->count; i++)
 	{
@@ -203,6 +276,10 @@ find_by_indexes(States *states)
 	index_scan_close(&states->in_flight);
 	index_scan_close(&states->ready);
 	index_close(states->by_age, NoLock);
+	if (by_marks > 0)
+		by_marks--;
+	else if (GetCurrentTimestamp() - began > explained_time + explained_of_one * states->looks)
+		by_marks = collections_by_marks;
 }
 
 /* ---- by the table ---- */

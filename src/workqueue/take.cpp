@@ -6,6 +6,7 @@
 #include "workqueue/take.h"
 
 #include "log/aborted.h"
+#include "log/event_counts.h"
 #include "state/spread.h"
 #include "workqueue/bury.h"
 #include "workqueue/receipts.h"
@@ -123,6 +124,9 @@ meet(Take *take, TupleTableSlot *slot, Snapshot snapshot)
 	if (!message_update_unless_locked(&take->messages, &before, &row, take->request->queue->queue_id))
 		return Met::gone;
 	aborted_message_note(take->messages.tables, row.log_id, row.order, true, aborted);
+	event_note_work(take->messages.tables, take->request->queue->queue_id, row.priority, Event::delivered, 1);
+	event_note_work(take->messages.tables, take->request->queue->queue_id, row.priority, Event::redelivered,
+					deliveries > 0 ? 1 : 0);
 	delivery_sink_put(take->sink, take->request->queue->name, &row);
 	take->taken->count++;
 	take->alone = alone;

@@ -96,6 +96,9 @@ SELECT queen.drop_queue('state deep');
 SELECT count(*) FROM queen.dequeue('state w', 50);
 SELECT queen.schedule('state w', 'a', '1', delay => '1 h', priority => 'low') IS NULL, queen.schedule('state w', 'b', '1', delay => '1 h') IS NULL,
 	queen.push('state l', '1', delay => '1 h') IS NULL, queen.schedule_cron('state l', 'c', '0 0 1 1 *', '1') IS NULL;
+-- of a timer that found no queue, and so had none when it died: it is of the one that has its name
+INSERT INTO queen.dead_letters (dead_id, tenant, queue_id, queue, kind, message_id, message, attempts, enqueued_at, dead_at, priority)
+SELECT -i, '00000000-0000-0000-0000-000000000000', 0, 'state w', 'work', gen_random_uuid(), '1', 1, now(), now(), 3 FROM generate_series(1, 2) i;
 SELECT collected();
 SELECT shown('state w');
 SELECT shown('state l');
@@ -119,10 +122,17 @@ SELECT time_passes('state l');
 SELECT collected();
 SELECT shown_groups('state l');
 SELECT (SELECT sum(ready + in_flight + blocked) FROM queen.pg_stat_queen_groups WHERE queue = 'state l' AND consumer_group = g.consumer_group) = g.lag AS lag FROM queen.list_groups('state l') g;
+SELECT clock_timestamp() AS at \gset
 -- the late one begins behind what was there; what is pushed since is there for it
 SELECT count(queen.push('state l', '1', partition => 'p' || i)) FROM generate_series(3, 5) i;
 SELECT collected();
 SELECT shown_groups('state l');
+-- one that begins at a time, and has no cursor yet: behind what was there then, in the middle of p3, before all of p4 and p5
+SELECT queen.subscribe('state l', 'timed', :'at');
+SELECT count(*) FROM cursors WHERE queue = 'state l' AND consumer_group = 'timed';
+SELECT collected();
+SELECT shown_groups('state l');
+SELECT queen.unsubscribe('state l', 'timed');
 -- in a partition of several segments a cursor may stand anywhere
 SELECT count(queen.push('state l', to_jsonb(i), partition => 'long')) FROM generate_series(1, 6) i;
 SELECT queen.push('state l', '7', partition => 'long') IS NULL;
@@ -131,7 +141,7 @@ SELECT count(*) FROM take('state l', 'one', 6, 'long', auto_ack => true);
 SELECT collected();
 SELECT shown_groups('state l');
 SELECT round(v.oldest_ready_age::numeric, 4) = round(extract(epoch FROM v.collected_at - g.oldest_at), 4) AS oldest FROM queen.pg_stat_queen_groups v JOIN queen.list_groups('state l') g USING (consumer_group) WHERE queue = 'state l';
--- all of it is consumed, and retention takes it away
+-- all of it is consumed; and purged
 SELECT queen.seek_to_end('state l', 'one'), queen.seek_to_end('state l', 'late');
 SELECT collected();
 SELECT shown_groups('state l');

@@ -86,6 +86,21 @@ is($sql->(q{SELECT ready FROM queen.pg_stat_queen_queues WHERE queue = 'l'}), '2
 $sql->(q{UPDATE queen.log_cursors SET committed = committed - 1 WHERE committed >= 0});
 $agrees->('cursors that SQL writes');
 
+# more partitions than are looked at beside what the feed tells of
+$sql->(q{SELECT count(queen.push('wide', to_jsonb(i), partition => 'p' || i)) FROM generate_series(1, 5000) i});
+$collected->();
+$sql->(q{SELECT count(queen.push('wide', to_jsonb(i), partition => 'p' || i * 600)) FROM generate_series(1, 8) i});
+$agrees->('pushes to a few of many partitions');
+$sql->(q{SELECT queen.subscribe('wide', 'g'), queen.seek_to_end('wide', 'g'), queen.push('wide', '1', partition => 'p4999')});
+$agrees->('a cursor in each, and one message');
+$sql->(q{SELECT queen.drop_queue('wide')});
+# more timers than are counted at a time
+$sql->(q{SELECT count(queen.schedule('l', 'k' || i, '1', delay => '1 h')) FROM generate_series(1, 45000) i});
+$wait->(q{SELECT timers = 45000 FROM queen.pg_stat_queen_queues WHERE queue = 'l'}, 'all timers to be counted');
+pass('timers are counted, in several collections');
+$agrees->('timers');
+$sql->(q{SELECT queen.cancel_prefix('l', 'k')});
+
 # ---- a failure is seen, the last state stays, a fresh keeper mends the counts and collects again ----
 
 my $pid = $sql->($keeper);
@@ -180,6 +195,37 @@ my $load = load($node, '-c 8 -j 2 -T 5',
 	'collect@1' => "SELECT queen.collect();\nSELECT count(*) FROM queen.pg_stat_queen_queues WHERE ready < 0 OR in_flight < 0;\n");
 finish_load($load, "collections in the middle of load, by several at once, do not fail");
 is($sql->('SELECT failures FROM queen.pg_stat_queen_collector'), '0', 'none of them');
+
+# ---- a held snapshot keeps what was taken in the indexes: collections begin behind it then, and say the same ----
+
+$set->('queen.collect_interval = 0');
+my $holder = background($node);
+$holder->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+$sql->(q{SELECT queen.create_queue('kept', 'work', '{"max_delivery_attempts": 3}')});
+for (1 .. 15)
+{
+	$sql->(q{SELECT count(*) FROM generate_series(1, 100) i, LATERAL queen.enqueue_batch('kept', (SELECT jsonb_agg(j) FROM generate_series(1, 100) j WHERE i > 0))});
+	$sql->(q{SELECT count(queen.acknowledge(message_id, receipt)) FROM queen.dequeue('kept', 10000, '1 s')});
+}
+# one of each kind: ready again, exhausted, expired in flight, in flight, never delivered, expired
+$sql->(q{SELECT count(*) FROM queen.enqueue_batch('kept', '[1, 2, 3, 4, 5, 6, 7, 8]') a, queen.enqueue_batch('kept', '[1, 2, 3, 4]', 'high', '2 s') b});
+$sql->(q{SELECT count(*) FROM queen.dequeue('kept', 3, '1 s')});
+$sql->(q{SELECT count(*) FROM queen.enqueue_batch('kept', '[1, 2, 3]', 'high', '2 s')});
+$sql->(q{SELECT count(queen.change_visibility(message_id, receipt, '1 h')) FROM queen.dequeue('kept', 1)});
+$sql->(q{SELECT count(*) FROM queen.dequeue('kept', 7, '1 s')});
+sleep 2.1;
+# what expires is passed by, and the mark rises above it
+$sql->(q{SELECT count(*) FROM queen.dequeue('kept', 3, '1 h')});
+my $kept = q{SELECT string_agg(concat_ws(' ', v.priority, v.ready, v.in_flight, v.exhausted, v.expired, v.oldest_in_flight_age > 0, abs(v.oldest_ready_age - coalesce(extract(epoch FROM v.collected_at - c.oldest_at), 0)) < 0.001), ', '),
+	bool_and((v.ready, v.in_flight, v.exhausted, v.expired) = (c.ready, c.in_flight, c.exhausted, c.expired)), round(min(extract(epoch FROM v.collected_at) - v.oldest_in_flight_age::numeric) FILTER (WHERE v.in_flight > 0), 3)
+	FROM queen.pg_stat_queen_queues v JOIN queen.count_messages('kept') c USING (priority) WHERE v.queue = 'kept'};
+my $turn = "DO 'BEGIN PERFORM queen.collect(); END'; SELECT last_time FROM queen.pg_stat_queen_collector; $kept;";
+# of one session: the second collection knows that the first one took long
+my ($slow, $by_bottom, $quick, $by_marks) = split /\n/, $sql->("SET jit = off; $turn $turn");
+like($by_bottom, qr/\|t\|/, 'with a held snapshot what is collected is what is counted') or diag($by_bottom);
+is($by_marks, $by_bottom, 'from the marks on it is the same');
+cmp_ok($quick, '<', $slow / 3, 'and takes a part of the time') or diag("$slow ms, then $quick ms");
+$holder->query('COMMIT');
 
 # ---- ten thousand queues, of which each has what it has ----
 
