@@ -55,6 +55,21 @@ is($sql->($drift), '0', 'and at its end');
 is($sql->(q{SELECT count(*) FROM queen.verify() WHERE item = 'counts'}), '0', 'verify finds no fault in them');
 cmp_ok($sql->(q{SELECT count(DISTINCT shard) FROM queen.queue_priority_shards JOIN queen.queues USING (log_id) WHERE name = 'hot'}), '>', 1, 'a hot queue is spread');
 
+# ---- sixteen consumers whose every call buries a hundred, of all shards and priorities: no deadlock ----
+
+$sql->(q{SELECT queen.create_queue('grave', 'work', '{"max_delivery_attempts": 1}')});
+$sql->(q{SELECT count(queen.enqueue('grave', '1', (ARRAY['high', 'medium', 'low'])[1 + i % 3])) FROM generate_series(1, 24000) i});
+$sql->(q{SELECT count(*) FROM generate_series(1, 3), queen.dequeue('grave', 10000, '1 s')});
+# as if as many processes had had them
+$sql->(q{UPDATE queen.messages m SET shard = floor(random() * 32)::int FROM queen.queues q WHERE q.log_id = m.log_id AND q.name = 'grave'});
+sleep 1.1;
+finish_load(load($node, '-c 16 -j 2 -t 30', bury => q{
+	SELECT count(queen.acknowledge(message_id, receipt)) FROM queen.dequeue('grave', 8);
+	SELECT queen.enqueue('grave', '2') IS NOT NULL;
+}), 'consumers who bury as much as they may');
+cmp_ok($sql->(q{SELECT count(*) FROM queen.dead_letters WHERE kind = 'work'}), '>=', 20000, 'have buried nearly all');
+is($sql->($drift), '0', 'counts agree');
+
 # ---- a kill in the middle ----
 
 $load = load($node, '-c 10 -j 2 -T 30', %scripts);
