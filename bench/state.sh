@@ -38,10 +38,17 @@ SELECT format('SELECT count(*) FROM generate_series(1, %s) i, LATERAL queen.enqu
 FROM generate_series(0, $2 - 1, 10000) c \gexec
 SQL
 }
-# collections NAME COUNT: times, in ms, by hand
+# collections NAME COUNT [SQL NAME]: times in ms, by hand, of a session that has looked up what is looked up once, as the keeper's; between them times of a statement
 collections() {
-	local n
-	for ((n = 0; n < $2; n++)); do note "$1" "$(psql -qXAt -c 'SELECT queen.collect()' -c 'SELECT last_time FROM queen.pg_stat_queen_collector' | tail -n 1)"; done
+	local n script=$dir/collections.sql
+	for ((n = 0; n < $2 + 2; n++)); do
+		printf "SELECT queen.collect();\nSELECT '%s ' || last_time FROM queen.pg_stat_queen_collector;\n" "$1"
+		[ $# -lt 4 ] || printf '\\timing on\n%s;\n\\timing off\n' "$3"
+	done >"$script"
+	psql -qXAt -v ON_ERROR_STOP=1 -c 'SET max_parallel_workers_per_gather = 0' -f "$script" |
+		awk -v name="$1" -v other="${4:-}" '$1 == name { print name, $2 } $1 == "Time:" { print other, $2 }' |
+		tail -n +$(($# < 4 ? 3 : 5)) >"$dir/times"
+	while read -r n at; do note "$n" "$at"; done <"$dir/times"
 }
 # latency SCRIPT: ms
 latency() {
@@ -65,7 +72,6 @@ if has_part read; then
 		put deep "$backlog"
 		psql -qXAt -c "SELECT count(*) FROM queen.dequeue('deep', $((backlog / 10 > 1000 ? 1000 : backlog / 10)), '1 h')" >/dev/null
 		psql -qX -c 'VACUUM ANALYZE'
-		collections "collect.$backlog" 3 && rm "$dir/collect.$backlog.sample"
 		collections "collect.$backlog" $((5 * reps))
 		for ((n = 0; n < reps; n++)); do
 			note "view.$backlog" "$(latency view)"
@@ -90,12 +96,7 @@ SELECT count(queen.create_queue('s' || i, 'work')) FROM generate_series(1, $queu
 SELECT count(queen.enqueue('s' || i, message, (ARRAY['high', 'medium', 'low'])[1 + k % 3])) FROM generate_series(1, $queues) i, generate_series(1, $depth) k, messages WHERE n = 1;
 VACUUM ANALYZE;
 SQL
-	collections collect 2 && rm "$dir/collect.sample"
-	for ((n = 0; n < 5 * reps; n++)); do
-		collections collect 1
-		note count "$(psql -qX -c 'SET max_parallel_workers_per_gather = 0' -c '\timing on' \
-			-c 'SELECT count(*) FROM (SELECT log_id, priority, state, count(*), min(enqueued_at) FROM queen.messages GROUP BY 1, 2, 3) c' | sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p')"
-	done
+	collections collect $((5 * reps)) 'SELECT count(*) FROM (SELECT log_id, priority, state, count(*), min(enqueued_at) FROM queen.messages GROUP BY 1, 2, 3) c' count
 	head_row "queues" "messages of each" "a collection, ms" "range" "counting, ms" "range" "collection / counting"
 	row "$queues" "$depth" "$(median collect 1)" "$(range collect)" "$(median count 1)" "$(range count)" "$(quotient "$(median collect 3)" "$(median count 3)" 2)"
 	echo

@@ -20,10 +20,13 @@ namespace
 struct Head
 {
 	LWLockPadded lock;
-	int tranche;
 	/* of all commits that have written a cursor, so in a line that nobody else writes */
-	alignas(PG_CACHE_LINE_SIZE) pg_atomic_uint64 cursor_changes;
-	alignas(PG_CACHE_LINE_SIZE) char end[1];
+	union
+	{
+		pg_atomic_uint64 cursor_changes;
+		char line[PG_CACHE_LINE_SIZE];
+	};
+	int tranche;
 };
 
 /* 1.6 MB: who reads once a second keeps up with 65,536 changes a second */

@@ -162,15 +162,15 @@ collect_state(const TaskRun *run)
 }
 
 constexpr Task tasks[] = {
-	{"upkeep", TaskNeeds::nothing, nullptr, upkeep, false},
-	{"floor", TaskNeeds::tables, nullptr, floor, false},
-	{"retention", TaskNeeds::tables, nullptr, retention, false},
-	{"clean-up", TaskNeeds::tables, nullptr, clean_up, false},
-	{"keys", TaskNeeds::tables, nullptr, expire_keys, false},
-	{"messages", TaskNeeds::tables, nullptr, expire_messages, false},
+	{"upkeep", TaskNeeds::nothing, false, nullptr, upkeep},
+	{"floor", TaskNeeds::tables, false, nullptr, floor},
+	{"retention", TaskNeeds::tables, false, nullptr, retention},
+	{"clean-up", TaskNeeds::tables, false, nullptr, clean_up},
+	{"keys", TaskNeeds::tables, false, nullptr, expire_keys},
+	{"messages", TaskNeeds::tables, false, nullptr, expire_messages},
 	/* before the state, which fails on wrong counts */
-	{"counts", TaskNeeds::tables, drifted_waits, mend_counts, false},
-	{"state", TaskNeeds::tables, nullptr, collect_state, true},
+	{"counts", TaskNeeds::tables, false, drifted_waits, mend_counts},
+	{"state", TaskNeeds::tables, true, nullptr, collect_state},
 };
 
 } // namespace

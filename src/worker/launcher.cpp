@@ -358,7 +358,7 @@ see_to_databases(const TaskRun *run)
 }
 
 constexpr Task tasks[] = {
-	{"databases", TaskNeeds::transaction, [] { return true; }, see_to_databases, false},
+	{"databases", TaskNeeds::transaction, false, [] { return true; }, see_to_databases},
 };
 
 } // namespace

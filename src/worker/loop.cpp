@@ -227,8 +227,8 @@ look_for_extension()
 	const uint64 looks = registry_looks();
 	char message[sizeof(TaskRecord::last_message)];
 	int sqlstate;
-	const Task look = {"looking for the extension", TaskNeeds::tables, nullptr,
-					   [](const TaskRun *) -> core::Micros { return core::never; }, false};
+	const Task look = {"looking for the extension", TaskNeeds::tables, false, nullptr,
+					   [](const TaskRun *) -> core::Micros { return core::never; }};
 	core::Micros next;
 
 	if (looks == loop.looks)

@@ -32,9 +32,9 @@ struct Task
 {
 	const char *name; /* in the views, and in pg_stat_activity while it runs */
 	TaskNeeds needs;
+	bool ends;		   /* an error of it ends the process: a fresh one takes its place */
 	bool (*on_wake)(); /* the process was woken: is it due, though its own time has not come? null: no */
 	core::Micros (*run)(const TaskRun *run);
-	bool ends; /* with an error of this task the process ends: a fresh one takes its place */
 };
 
 /*

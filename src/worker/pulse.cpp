@@ -84,8 +84,8 @@ begin()
 }
 
 constexpr Task tasks[] = {
-	{"wake", TaskNeeds::nothing, [] { return true; }, tick, false},
-	{"timers", TaskNeeds::tables, timer_news_there, fire, false},
+	{"wake", TaskNeeds::nothing, false, [] { return true; }, tick},
+	{"timers", TaskNeeds::tables, false, timer_news_there, fire},
 };
 
 } // namespace

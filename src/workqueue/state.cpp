@@ -13,8 +13,8 @@ namespace queen
 namespace
 {
 
-/* A page of messages takes as long as that many seeks. */
-constexpr int64 seeks_of_page = 10;
+/* Reading the whole table, so many messages take as long as a seek; a page does, too. */
+constexpr int64 messages_of_seek = 7;
 
 /*
  * A held snapshot keeps the entries of all that was taken and acknowledged since, at the bottom of each index. When a collection took longer than what it met
@@ -328,16 +328,24 @@ find_by_table(States *states)
 	ExecDropSingleTupleTableSlot(slot);
 }
 
-/* Of shallow queues there are more seeks than pages. */
+/* Of shallow queues there would be as many seeks as there are messages. */
 bool
 is_shallow(const States *states)
 {
-	int64 seeks = 1;
+	int64 messages = 0;
+	int64 seeks = 0;
 
 	for (int i = 0; i < states->count; i++)
+	{
+		const WorkQueueState *queue = &states->queues[i];
+
 		for (int p = 0; p < priority_count; p++)
-			seeks += (states->queues[i].stored_ready[p] != 0) + 2 * (states->queues[i].stored_in_flight[p] != 0);
-	return (int64) RelationGetNumberOfBlocks(states->messages.table) * seeks_of_page < seeks;
+		{
+			messages += queue->stored_ready[p] + queue->stored_in_flight[p];
+			seeks += (queue->stored_ready[p] != 0) + 2 * (queue->stored_in_flight[p] != 0);
+		}
+	}
+	return (int64) RelationGetNumberOfBlocks(states->messages.table) + messages / messages_of_seek < seeks;
 }
 
 } // namespace

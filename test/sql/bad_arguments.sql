@@ -74,7 +74,8 @@ INSERT INTO calls VALUES
 	(58, 'reject', ARRAY['''01a22a47-f93b-72a8-9510-e48d22f938ee''', '''01a22a47-f93b-42a8-9510-e48d22f938ee''', '''e'''], '{message_id,receipt,error}'),
 	(59, 'count_messages', ARRAY['''bad work'''], '{queue}'),
 	(60, 'rollup_rebuild', ARRAY['''bad work'''], '{queue}'),
-	(61, 'rollup_mend', ARRAY['0'], '{log_id}');
+	(61, 'rollup_mend', ARRAY['0'], '{log_id}'),
+	(62, 'reset_state_stats', ARRAY['''bad work'''], '{queue}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0 AND prokind = 'f'
 	AND proname NOT IN (SELECT function FROM calls);

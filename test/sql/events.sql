@@ -15,7 +15,7 @@ CREATE FUNCTION counted(prefix text) RETURNS SETOF text LANGUAGE sql AS $$
 			FROM (VALUES (1, 'added', e.added), (2, 'bytes', e.added_bytes), (3, 'delivered', e.delivered), (4, 'redelivered', e.redelivered), (5, 'completed', e.completed),
 				(6, 'rejected', e.rejected), (7, 'dead', e.dead), (8, 'expired', e.expired)) c(n, key, value) WHERE c.value <> 0))
 	FROM queen.stat_events() e JOIN queen.queues q USING (queue_id) LEFT JOIN queen.log_groups g USING (group_id)
-	WHERE starts_with(q.name, prefix) ORDER BY q.name COLLATE "C", g.name COLLATE "C" NULLS FIRST, e.priority COLLATE "C"
+	WHERE starts_with(q.name, prefix) ORDER BY q.name COLLATE "C", q.tenant, g.name COLLATE "C" NULLS FIRST, e.priority COLLATE "C"
 $$;
 
 -- A log: what a group does counts for its queue as well.
