@@ -261,7 +261,8 @@ SELECT 'counts', format('log %s, priority %s, shard %s', log_id, priority, shard
 		WHEN s.era <> s.changes / 16 THEN format('are in era %s after %s changes', s.era, s.changes)
 		WHEN s.in_flight_count < 0 THEN format('are %s in flight', s.in_flight_count)
 		ELSE 'are of no shard, or there twice'
-	END, false
+	END,
+	CASE WHEN verify.repair AND s.era IS NULL THEN queen.rollup_forget(log_id, priority, shard) ELSE false END
 FROM queen.queue_priority_shards i
 	FULL JOIN (SELECT *, count(*) OVER (PARTITION BY log_id, priority, shard) AS n FROM queen.queue_priority_state_shard) s USING (log_id, priority, shard)
 WHERE s.era IS NULL OR i.created_at IS NULL OR s.era <> s.changes / 16 OR s.in_flight_count < 0 OR s.n > 1

@@ -74,6 +74,7 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('counted', 'owner'),
 		('rollup_rebuild', 'owner'),
 		('rollup_drift', 'owner'),
+		('rollup_forget', 'owner'),
 		('rollup_mend', 'owner'),
 		('stat_rollup', 'owner'),
 		('stat_events', 'owner'),

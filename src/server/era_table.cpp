@@ -104,7 +104,7 @@ era_wait_for_birth(EraHandle *handle)
 	open_identity_scan(handle, &scan, &dirty);
 	if (index_scan_next(&scan, ForwardScanDirection))
 	{
-		xid = dirty.xmin;
+		xid = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
 		token = dirty.speculativeToken;
 		tid = scan.slot->tts_tid;
 	}

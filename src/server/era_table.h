@@ -93,7 +93,7 @@ void era_update(EraHandle *handle);
  */
 bool era_birth(EraHandle *handle);
 
-/* Wait until the birth that the last seek found running has ended. Bounded by the caller's timeouts only. */
+/* Wait until the birth that the last seek found running, or the deletion of an identity that it found stale, has ended. Bounded by the caller's timeouts only. */
 void era_wait_for_birth(EraHandle *handle);
 
 /*

@@ -174,7 +174,7 @@ check_count(const WorkQueueState *work, const Asked *asked, int priority, bool o
 
 	if (work->met_all ? counted == met : counted >= met)
 		return;
-	drifted_report(own_tables(), work->log_id);
+	drifted_report(own_tables(), work->log_id, DriftFinder::collection);
 	ereport(ERROR, (errcode(errcode_state_drifted),
 					errmsg("the state of queue \"%s\" is not known: its count of %s messages is wrong", asked->name,
 						   of_ready ? "ready" : "in-flight"),

@@ -26,6 +26,7 @@ struct Report
 	Oid database; /* InvalidOid: free */
 	Oid tables;
 	int64 log_id;
+	DriftFinder finder;
 };
 
 struct Memory
@@ -34,7 +35,7 @@ struct Memory
 	int tranche;
 	Report reports[most_reports];
 	/* since the server started, of all databases */
-	uint64 failures; /* transactions */
+	uint64 failures; /* of transactions: QN003 */
 	uint64 rebuilds;
 	uint64 mended; /* shards */
 	TimestampTz last_failure;
@@ -43,8 +44,9 @@ struct Memory
 
 constinit Memory *shared = nullptr;
 
-/* What the keeper is at: an error leaves it to be tried again. */
+/* What the keeper is at, and how many counts its last try has mended: that they are is known when another one finds none. */
 constinit Report under_way = {};
+constinit int64 tried = 0;
 
 void
 lay_out(void *memory)
@@ -102,7 +104,7 @@ drifted_init()
 }
 
 void
-drifted_report(Oid tables, int64 log_id)
+drifted_report(Oid tables, int64 log_id, DriftFinder finder)
 {
 	const TimestampTz now = GetCurrentTimestamp();
 	Report *place = nullptr;
@@ -110,8 +112,11 @@ drifted_report(Oid tables, int64 log_id)
 	if (shared == nullptr)
 		return;
 	LWLockAcquire(&shared->lock.lock, LW_EXCLUSIVE);
-	shared->failures++;
-	shared->last_failure = now;
+	if (finder == DriftFinder::commit)
+	{
+		shared->failures++;
+		shared->last_failure = now;
+	}
 	for (Report &report : shared->reports)
 	{
 		if (report.database == MyDatabaseId && report.tables == tables && report.log_id == log_id)
@@ -123,7 +128,7 @@ drifted_report(Oid tables, int64 log_id)
 			place = &report;
 	}
 	if (place != nullptr)
-		*place = {MyDatabaseId, tables, log_id};
+		*place = {MyDatabaseId, tables, log_id, finder};
 	LWLockRelease(&shared->lock.lock);
 	keeper_ring();
 }
@@ -148,7 +153,7 @@ drifted_mend_step()
 	QueueTable queues;
 	QueueRow queue;
 	bool found;
-	int64 mended;
+	int64 mended = 0;
 
 	if (shared == nullptr || (under_way.database == InvalidOid && !take(&under_way)))
 		return;
@@ -156,19 +161,29 @@ drifted_mend_step()
 	found = under_way.tables == own_tables() && queue_find_by_log(&queues, under_way.log_id, &queue);
 	queue_table_close(&queues);
 	if (found)
-	{
 		mended = recount_mend(under_way.log_id);
+	if (mended > 0)
+	{
+		/* written by the commit, which may fail */
+		tried = mended;
+		return;
+	}
+	if (found && tried > 0)
+	{
 		LWLockAcquire(&shared->lock.lock, LW_EXCLUSIVE);
 		shared->rebuilds++;
-		shared->mended += (uint64) mended;
+		shared->mended += (uint64) tried;
 		shared->last_rebuild = GetCurrentTimestamp();
 		LWLockRelease(&shared->lock.lock);
 		ereport(LOG, (errmsg("queen: %lld counts of queue \"%s\" did not agree with its messages, and are mended",
-							 (long long) mended, queue.name),
-					  errdetail("A transaction has failed on them (QN003)."),
+							 (long long) tried, queue.name),
+					  under_way.finder == DriftFinder::commit
+						  ? errdetail("A transaction has failed on them (QN003).")
+						  : errdetail("A collection of the state has failed on them (QN004)."),
 					  errhint("Only who writes queen's tables, or turns their triggers off, can bring that about.")));
 	}
 	under_way = {};
+	tried = 0;
 }
 
 QUEEN_FUNCTION(queen_stat_rollup)

@@ -14,8 +14,15 @@ namespace queen
 /* Called once by _PG_init. */
 void drifted_init();
 
-/* A transaction fails because of a log's counts. Wakes the keeper. Never raises. */
-void drifted_report(Oid tables, int64 log_id);
+/* Who has found a log's counts to be wrong. */
+enum class DriftFinder : uint8
+{
+	commit,		/* a transaction that fails: QN003 */
+	collection, /* of the state, that fails: QN004 */
+};
+
+/* A log's counts are wrong. Wakes the keeper. Never raises. */
+void drifted_report(Oid tables, int64 log_id, DriftFinder finder);
 
 /* Is there something for drifted_mend_step in this database? Never raises. */
 bool drifted_waits();

@@ -240,6 +240,7 @@ recount_mend(int64 log_id)
 QUEEN_FUNCTION(queen_rollup_drift)
 QUEEN_FUNCTION(queen_rollup_rebuild)
 QUEEN_FUNCTION(queen_rollup_mend)
+QUEEN_FUNCTION(queen_rollup_forget)
 
 /* queen.rollup_drift() returns setof (log_id, priority, shard, ready, in_flight): as the statement's snapshot sees it */
 Datum
@@ -290,14 +291,34 @@ queen_rollup_rebuild(PG_FUNCTION_ARGS)
 Datum
 queen_rollup_mend(PG_FUNCTION_ARGS)
 {
-	int64 log_id;
+	/* all is mended by the first call of a query: one for each row would count each queue as often as it has rows, and all rows of counts beside */
+	static constinit TimestampTz statement = 0;
+	static constinit CommandId command = InvalidCommandId;
+	const CommandId now = GetActiveSnapshot()->curcid;
 
 	guard_write("queen.verify(repair => true)");
 	if (PG_ARGISNULL(0))
 		raise_null_argument("log_id");
-	log_id = PG_GETARG_INT64(0);
-	(void) recount_mend(log_id);
-	PG_RETURN_BOOL(hold_log(log_id));
+	if (statement != GetCurrentStatementStartTimestamp() || command != now)
+		(void) recount_mend(all_logs);
+	statement = GetCurrentStatementStartTimestamp();
+	command = now;
+	PG_RETURN_BOOL(hold_log(PG_GETARG_INT64(0)));
+}
+
+/* queen.rollup_forget(log_id bigint, priority bigint, shard bigint) returns boolean: part of queen.verify() */
+Datum
+queen_rollup_forget(PG_FUNCTION_ARGS)
+{
+	static const char *const names[] = {"log_id", "priority", "shard"};
+
+	guard_write("queen.verify(repair => true)");
+	for (int i = 0; i < 3; i++)
+		if (PG_ARGISNULL(i))
+			raise_null_argument(names[i]);
+	if (PG_GETARG_INT64(1) < 1 || PG_GETARG_INT64(1) > 3 || PG_GETARG_INT64(2) < 0 || PG_GETARG_INT64(2) >= most_shards)
+		PG_RETURN_BOOL(false);
+	PG_RETURN_BOOL(shard_row_forget(PG_GETARG_INT64(0), (int16) PG_GETARG_INT64(1), (int16) PG_GETARG_INT64(2)));
 }
 
 } // namespace queen

@@ -57,7 +57,7 @@ queue_of(int64 log_id)
 [[noreturn]] void
 raise_drifted(Oid tables, const ShardCounts *change, bool of_ready, int64 counted, int64 taken)
 {
-	drifted_report(tables, change->log_id);
+	drifted_report(tables, change->log_id, DriftFinder::commit);
 
 	ereport(ERROR, (errcode(errcode_counts_drifted),
 					errmsg("the count of %s messages of %s would fall below zero", of_ready ? "ready" : "in-flight",
@@ -101,8 +101,8 @@ ready_of_all(const EraHandle *rows, int64 log_id, int16 priority)
 }
 
 /*
- * So many more of a priority may this process take before it looks at the sum again. A part of what there was: others take too, and the less there is the
- * more often is looked.
+ * So many more of a priority may this process take, for a second, before it looks at the sum again. A part of what there was: others take too, and the
+ * less there is the more often is looked.
  */
 struct Credit
 {
@@ -110,6 +110,7 @@ struct Credit
 	int16 priority;
 	int64 log_id;
 	int64 left;
+	TimestampTz until;
 };
 
 constexpr uint32 credit_count = 16;
@@ -124,18 +125,21 @@ void
 check_ready(const ShardWriter *writer, const ShardCounts *change, int64 ready, int64 behind)
 {
 	Credit *credit = &credits[(uint64) (change->log_id * 4 + change->priority) % credit_count];
+	TimestampTz now;
 	int64 sum;
 
 	if (change->ready >= 0 || ready + change->ready >= 0)
 		return;
+	now = GetCurrentTimestamp();
 	if (credit->tables != writer->tables || credit->log_id != change->log_id || credit->priority != change->priority)
-		*credit = {writer->tables, change->priority, change->log_id, 0};
-	if (credit->left < -change->ready)
+		*credit = {writer->tables, change->priority, change->log_id, 0, 0};
+	if (credit->left < -change->ready || now >= credit->until || now < credit->until - USECS_PER_SEC)
 	{
 		sum = ready_of_all(&writer->rows, change->log_id, change->priority) + behind;
 		if (sum + change->ready < 0)
 			raise_drifted(writer->tables, change, true, sum, -change->ready);
 		credit->left = (sum + change->ready) / credit_share;
+		credit->until = now + USECS_PER_SEC;
 		return;
 	}
 	credit->left += change->ready;
@@ -197,7 +201,7 @@ make_row(ShardWriter *writer, const ShardCounts *change, int64 behind)
 
 /* False when it has to be sought again. */
 bool
-apply(ShardWriter *writer, const ShardCounts *change, int64 behind, Snapshot snapshot)
+apply(ShardWriter *writer, const ShardCounts *change, int64 behind, Snapshot snapshot, int *stale)
 {
 	Wait wait = {&writer->rows, EraLock::changed};
 
@@ -209,6 +213,9 @@ apply(ShardWriter *writer, const ShardCounts *change, int64 behind, Snapshot sna
 			wait_bounded(writer, &wait, wait_for_birth);
 			return false;
 		case EraSeek::stale:
+			/* seen again by a newer snapshot: somebody has deleted what is counted. It begins at nothing, and is mended as any count that is wrong */
+			if (++*stale > 1 && !era_forget_identity(&writer->rows))
+				wait_bounded(writer, &wait, wait_for_birth);
 			return false;
 		case EraSeek::absent:
 			return make_row(writer, change, behind);
@@ -238,6 +245,17 @@ show(const Datum *values, const bool *nulls, void *arg)
 
 	(void) nulls;
 	to->fn(&counts, to->arg);
+}
+
+bool
+is_stale(EraHandle *rows, int64 log_id, int16 priority, int16 shard)
+{
+	Snapshot snapshot = register_latest_snapshot();
+	const bool stale = era_seek(rows, {log_id, priority, shard}, snapshot) == EraSeek::stale;
+
+	era_release_snapshot(rows);
+	UnregisterSnapshot(snapshot);
+	return stale;
 }
 
 /* Without a wait; false when somebody is at it. */
@@ -278,6 +296,7 @@ void
 shard_writer_apply(ShardWriter *writer, const ShardCounts *change, int64 behind)
 {
 	bool done = false;
+	int stale = 0;
 
 	/* before the first wait: who waited beside us has widened the same one */
 	if (writer->spread == 0 || writer->spread_log != change->log_id)
@@ -291,7 +310,7 @@ shard_writer_apply(ShardWriter *writer, const ShardCounts *change, int64 behind)
 
 		CHECK_FOR_INTERRUPTS();
 		snapshot = register_latest_snapshot();
-		done = apply(writer, change, behind, snapshot);
+		done = apply(writer, change, behind, snapshot, &stale);
 		era_release_snapshot(&writer->rows);
 		UnregisterSnapshot(snapshot);
 	}
@@ -306,6 +325,20 @@ shard_rows_each(Snapshot snapshot, void (*fn)(const ShardCounts *counts, void *a
 	era_open_to_read(&rows, &shard_table);
 	era_each(&rows, snapshot, show, &to);
 	era_close(&rows);
+}
+
+bool
+shard_row_forget(int64 log_id, int16 priority, int16 shard)
+{
+	EraHandle rows;
+	bool gone;
+
+	era_open(&rows, &shard_table);
+	/* of one that was born meanwhile a newer snapshot sees the counts */
+	gone = is_stale(&rows, log_id, priority, shard) && is_stale(&rows, log_id, priority, shard) &&
+		   era_forget_identity(&rows);
+	era_close(&rows);
+	return gone;
 }
 
 bool

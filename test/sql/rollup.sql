@@ -221,6 +221,25 @@ DELETE FROM queen.queue_priority_state_shard WHERE log_id = :log_id AND priority
 DELETE FROM queen.queue_priority_shards WHERE log_id = :log_id AND priority = 3;
 SELECT count(queen.enqueue('rollup q', '1', 'high'));
 SELECT counted('rollup q');
+-- … or half gone: what is changed next begins at nothing, and is mended
+DELETE FROM queen.queue_priority_state_shard WHERE log_id = :log_id;
+SELECT count(queen.enqueue('rollup q', '1'));
+SELECT count(*) FROM queen.rollup_drift() WHERE log_id = :log_id;
+SELECT DISTINCT item, problem, repaired FROM queen.verify(repair => true) WHERE item = 'counts' ORDER BY problem;
+SELECT counted('rollup q');
+SELECT item, problem FROM queen.verify() WHERE item = 'counts';
+-- Who has seen much does not look again at once, but soon.
+SELECT queen.create_queue('rollup deep', 'work');
+SELECT count(*) FROM queen.enqueue_batch('rollup deep', (SELECT jsonb_agg(n) FROM generate_series(1, 6400) n));
+UPDATE queen.messages m SET shard = 9 FROM queen.queues q WHERE q.log_id = m.log_id AND q.name = 'rollup deep';
+SELECT dequeued('rollup deep', 1);
+UPDATE queen.queue_priority_state_shard s SET ready_count = 0 FROM queen.queues q WHERE q.log_id = s.log_id AND q.name = 'rollup deep';
+SELECT pg_sleep(1.1);
+BEGIN;
+SELECT dequeued('rollup deep', 1);
+COMMIT;
+SELECT queen.rollup_rebuild('rollup deep');
+SELECT queen.drop_queue('rollup deep');
 SELECT attempts(
 	$$SELECT queen.rollup_rebuild('rollup none')$$,
 	$$SELECT queen.rollup_rebuild('')$$,
