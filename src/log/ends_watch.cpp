@@ -20,6 +20,7 @@ namespace
 
 /* Partitions of a step of a walk, and of what a refresh looks at beside what it was told of. */
 constexpr int most_looks = 1000;
+constexpr int queues_of_look = 16;
 /* A walk that is owed takes at most one part in so many of the time. */
 constexpr int64 walk_share = 20;
 /* The feed is read at least that often, and so often that a quarter of it comes in between. */
@@ -203,17 +204,17 @@ look_at(Looks *looks, WatchedEnds *entry)
 
 /* Partitions of a queue from where the walk stands, so many at most. */
 void
-walk_queue(Looks *looks, const QueueRow *queue, Snapshot snapshot, int *left)
+walk_queue(Looks *looks, int64 log_id, Snapshot snapshot, int *left)
 {
 	const PartitionRow *partition;
 	PartitionWalk walk;
 
-	partition_walk_open(&walk, queue->log_id, watch.partition_id, snapshot);
+	partition_walk_open(&walk, log_id, watch.partition_id, snapshot);
 	while (*left > 0 && (partition = partition_walk_next(&walk)) != nullptr)
 	{
 		WatchedEnds *entry = entry_of(partition->partition_id);
 
-		entry->log_id = queue->log_id;
+		entry->log_id = log_id;
 		entry->walk = watch.walk;
 		look_at(looks, entry);
 		watch.partition_id = partition->partition_id + 1;
@@ -245,37 +246,53 @@ end_walk()
 	watch.partition_id = 0;
 }
 
+/* Is the queue of a row of queen.queues a log? */
+bool
+is_log(TupleTableSlot *slot)
+{
+	const text *kind;
+	bool isnull;
+
+	kind = DatumGetTextPP(slot_getattr(slot, queue_col_kind + 1, &isnull));
+	return VARSIZE_ANY_EXHDR(kind) == 3 && memcmp(VARDATA_ANY(kind), "log", 3) == 0;
+}
+
 /* Go on by so many partitions of logs. */
 void
 walk(Looks *looks, Snapshot snapshot)
 {
-	QueueTable queues;
-	QueueRow queue;
 	int left = most_looks;
-	bool ended = false;
+	bool more = true;
+	int passed_by = 0;
+	QueueTable queues;
+	IndexScan scan;
 
 	queue_table_open(&queues, AccessShareLock);
-	while (left > 0 && !ended)
+	index_scan_open(&scan, queues.table, queues.by_id, snapshot);
+	index_scan_key_int8(&scan, 1, BTGreaterEqualStrategyNumber, watch.queue_id);
+	index_scan_start(&scan);
+	while (left > 0 && (more = index_scan_next(&scan, ForwardScanDirection)))
 	{
+		bool isnull;
+		const int64 queue_id = DatumGetInt64(slot_getattr(scan.slot, queue_col_id + 1, &isnull));
+
 		CHECK_FOR_INTERRUPTS();
-		ended = !queue_find_from(&queues, watch.queue_id, &queue);
-		if (ended)
-			break;
-		if (queue.queue_id != watch.queue_id)
+		if (queue_id != watch.queue_id)
 			watch.partition_id = 0;
-		watch.queue_id = queue.queue_id;
-		if (queue.kind == QueueKind::log)
-			walk_queue(looks, &queue, snapshot, &left);
+		watch.queue_id = queue_id;
+		if (is_log(scan.slot))
+			walk_queue(looks, DatumGetInt64(slot_getattr(scan.slot, queue_col_log_id + 1, &isnull)), snapshot, &left);
+		/* stopped by the number of looks it goes on there: some queues are a look, too */
 		if (left > 0)
 		{
-			/* a queue without partitions is a look, too */
 			watch.queue_id++;
 			watch.partition_id = 0;
-			left--;
+			left -= ++passed_by % queues_of_look == 0;
 		}
 	}
+	index_scan_close(&scan);
 	queue_table_close(&queues);
-	if (ended)
+	if (!more)
 		end_walk();
 }
 
