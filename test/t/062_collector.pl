@@ -225,6 +225,10 @@ my ($slow, $by_bottom, $quick, $by_marks) = split /\n/, $sql->("SET jit = off; $
 like($by_bottom, qr/\|t\|/, 'with a held snapshot what is collected is what is counted') or diag($by_bottom);
 is($by_marks, $by_bottom, 'from the marks on it is the same');
 cmp_ok($quick, '<', $slow / 3, 'and takes a part of the time') or diag("$slow ms, then $quick ms");
+# the last one that was taken had its whole time to live before it
+my $walked = q{SELECT pg_stat_force_next_flush(); SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE indexrelid = 'queen.messages_expires_at_idx'::regclass};
+my ($before, $behind) = grep { /\d/ } split /\n/, $sql->("$walked; SELECT FROM queen.collect(); $walked");
+cmp_ok($behind - $before, '<', 1000, 'what is consumed is not met again by its time to live');
 $holder->query('COMMIT');
 
 # ---- ten thousand queues, of which each has what it has ----
