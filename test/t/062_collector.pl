@@ -99,6 +99,11 @@ $sql->(q{SELECT count(queen.schedule('l', 'k' || i, '1', delay => '1 h')) FROM g
 $wait->(q{SELECT timers = 45000 FROM queen.pg_stat_queen_queues WHERE queue = 'l'}, 'all timers to be counted');
 pass('timers are counted, in several collections');
 $agrees->('timers');
+$set->("queen.collect_interval = '1 h'");
+$node->restart;
+$wait->('SELECT attempts > 0 FROM queen.pg_stat_queen_collector', 'the first collection of a keeper');
+is($sql->(q{SELECT attempts, (SELECT timers FROM queen.pg_stat_queen_queues WHERE queue = 'l') FROM queen.pg_stat_queen_collector}), '1|45000', 'and as a whole, before the first collection of a keeper');
+$set->("queen.collect_interval = '1 s'");
 $sql->(q{SELECT queen.cancel_prefix('l', 'k')});
 
 # ---- a failure is seen, the last state stays, a fresh keeper mends the counts and collects again ----
