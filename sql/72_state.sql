@@ -8,7 +8,7 @@ COMMENT ON FUNCTION queen.rollup_rebuild(text) IS
 CREATE FUNCTION queen.rollup_drift(OUT log_id bigint, OUT priority smallint, OUT shard smallint, OUT ready bigint, OUT in_flight bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'queen_rollup_drift';
 COMMENT ON FUNCTION queen.rollup_drift() IS
-'Part of queen.verify(): by how much the counts of work queues are too low (above zero) or too high (below zero); none when they are right. Reads all messages, under the statement''s snapshot.';
+'Part of queen.verify(): by how much the counts of work queues are too low (above zero) or too high (below zero); none when they are right. Reads all messages, in a snapshot of its own: that of the moment, whatever the isolation level.';
 
 CREATE FUNCTION queen.rollup_mend(log_id bigint)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_mend';

@@ -329,6 +329,8 @@ add_partition(WatchedEnds *ends, void *arg)
 	const int64 messages = ends->last - ends->first + 1;
 	LogQueueState *queue;
 
+	/* groups beyond most_bits cost a seek each */
+	CHECK_FOR_INTERRUPTS();
 	if (q < 0 || messages <= 0)
 		return;
 	queue = &s->queues[q];

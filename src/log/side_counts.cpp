@@ -190,6 +190,26 @@ add(const Pass *pass, const Whose *whose, int64 *sums)
 
 } // namespace
 
+bool
+side_counts_step()
+{
+	Snapshot snapshot = nullptr;
+	bool more = false;
+
+	for (Pass &pass : passes)
+	{
+		if (pass.counted != nullptr)
+			continue;
+		if (snapshot == nullptr)
+			snapshot = register_latest_snapshot();
+		go_on(&pass, snapshot, false);
+		more |= pass.counted == nullptr;
+	}
+	if (snapshot != nullptr)
+		UnregisterSnapshot(snapshot);
+	return more;
+}
+
 void
 side_counts_go_on(Snapshot snapshot, bool whole)
 {

@@ -12,6 +12,12 @@ namespace queen
 {
 
 /*
+ * Go on with the first pass over what was not counted yet, by as many as may be in one collection; false when all of it was. Before, nothing is known of
+ * it. Raises.
+ */
+bool side_counts_step();
+
+/*
  * Count them as a snapshot sees them. whole: all of them; otherwise as many as may be in one collection, so that a small table is counted each time,
  * and a large one in as many as it takes: until it has been gone through what was counted last holds. Raises.
  */

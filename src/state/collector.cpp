@@ -279,9 +279,11 @@ run(bool whole)
 	StateSnapshot found = {};
 	Collection c = {};
 
+	/* before the snapshot, and to the end: a TRUNCATE takes away what is counted, and no snapshot sees what it has emptied */
+	table_close(open_table(Table::messages, AccessShareLock), NoLock);
 	/* what was told of is in sight of the snapshot */
 	(void) log_states_read();
-	while (log_states_step())
+	while (log_states_step() || (!whole && side_counts_step()))
 		CHECK_FOR_INTERRUPTS();
 	c.snapshot = register_latest_snapshot();
 	/* behind the snapshot: what it sees was written before */
@@ -330,7 +332,7 @@ collect_ahead()
 {
 	const int64 again = log_states_read();
 
-	return log_states_step() ? 0 : again;
+	return log_states_step() || side_counts_step() ? 0 : again;
 }
 
 int64

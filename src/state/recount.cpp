@@ -242,18 +242,21 @@ QUEEN_FUNCTION(queen_rollup_rebuild)
 QUEEN_FUNCTION(queen_rollup_mend)
 QUEEN_FUNCTION(queen_rollup_forget)
 
-/* queen.rollup_drift() returns setof (log_id, priority, shard, ready, in_flight): as the statement's snapshot sees it */
+/* queen.rollup_drift() returns setof (log_id, priority, shard, ready, in_flight): in a snapshot of its own, behind the lock, as recount_mend */
 Datum
 queen_rollup_drift(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation messages;
+	Snapshot snapshot;
 	ShardCounts *drifts;
 	int count;
 
 	InitMaterializedSRF(fcinfo, 0);
 	messages = open_table(Table::messages, AccessShareLock);
-	drifts = measure(all_logs, messages, GetActiveSnapshot(), &count);
+	snapshot = register_latest_snapshot();
+	drifts = measure(all_logs, messages, snapshot, &count);
+	UnregisterSnapshot(snapshot);
 	table_close(messages, NoLock);
 	for (int i = 0; i < count; i++)
 	{

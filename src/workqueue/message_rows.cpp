@@ -275,6 +275,14 @@ message_scan_start(IndexScan *scan, MarkedIndex index, int64 log_id, int16 prior
 }
 
 void
+message_scan_start_expired(IndexScan *scan, TimestampTz now)
+{
+	index_scan_reset_keys(scan);
+	index_scan_key_time(scan, 1, BTLessEqualStrategyNumber, now);
+	index_scan_start(scan);
+}
+
+void
 message_scan_start_one(IndexScan *scan, const pg_uuid_t *message_id)
 {
 	index_scan_reset_keys(scan);

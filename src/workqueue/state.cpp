@@ -126,7 +126,7 @@ find_expired(States *states)
 	IndexScan scan;
 
 	message_scan_open(&scan, &states->messages, MarkedIndex::expiry, states->snapshot);
-	message_scan_start(&scan, MarkedIndex::expiry, 0, 0, DT_NOBEGIN);
+	message_scan_start_expired(&scan, states->now);
 	while (index_scan_next(&scan, ForwardScanDirection))
 	{
 		WorkQueueState *queue;
@@ -134,8 +134,6 @@ find_expired(States *states)
 		int i;
 
 		message_row_read(scan.slot, &row);
-		if (row.expires_at > states->now)
-			break;
 		states->looks++;
 		i = row.priority - priority_low;
 		queue = queue_of(states, row.log_id);

@@ -99,6 +99,11 @@ $sql->(q{SELECT count(queen.schedule('l', 'k' || i, '1', delay => '1 h')) FROM g
 $wait->(q{SELECT timers = 45000 FROM queen.pg_stat_queen_queues WHERE queue = 'l'}, 'all timers to be counted');
 pass('timers are counted, in several collections');
 $agrees->('timers');
+$set->("queen.collect_interval = '1 h'");
+$node->restart;
+$wait->('SELECT attempts > 0 FROM queen.pg_stat_queen_collector', 'the first collection of a keeper');
+is($sql->(q{SELECT attempts, (SELECT timers FROM queen.pg_stat_queen_queues WHERE queue = 'l') FROM queen.pg_stat_queen_collector}), '1|45000', 'and as a whole, before the first collection of a keeper');
+$set->("queen.collect_interval = '1 s'");
 $sql->(q{SELECT queen.cancel_prefix('l', 'k')});
 
 # ---- a failure is seen, the last state stays, a fresh keeper mends the counts and collects again ----
@@ -225,6 +230,10 @@ my ($slow, $by_bottom, $quick, $by_marks) = split /\n/, $sql->("SET jit = off; $
 like($by_bottom, qr/\|t\|/, 'with a held snapshot what is collected is what is counted') or diag($by_bottom);
 is($by_marks, $by_bottom, 'from the marks on it is the same');
 cmp_ok($quick, '<', $slow / 3, 'and takes a part of the time') or diag("$slow ms, then $quick ms");
+# the last one that was taken had its whole time to live before it
+my $walked = q{SELECT pg_stat_force_next_flush(); SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE indexrelid = 'queen.messages_expires_at_idx'::regclass};
+my ($before, $behind) = grep { /\d/ } split /\n/, $sql->("$walked; SELECT FROM queen.collect(); $walked");
+cmp_ok($behind - $before, '<', 1000, 'what is consumed is not met again by its time to live');
 $holder->query('COMMIT');
 
 # ---- ten thousand queues, of which each has what it has ----
