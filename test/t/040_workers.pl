@@ -28,11 +28,11 @@ $node->restart;
 come($node, 'postgres', 'a restart');
 
 $sql->('CREATE DATABASE app; CREATE DATABASE "Other one"');
-is(workers($node, 'app'), '', 'a database without it has none');
+nobody($node, 'app', 'a database without it has none');
 $sql->('BEGIN; CREATE EXTENSION queen; ROLLBACK', 'app');
 $sql->('BEGIN; SAVEPOINT s; CREATE EXTENSION queen; ROLLBACK TO s; CREATE EXTENSION queen; ROLLBACK', 'app');
 sleep 0.5;
-is(workers($node, 'app') . pids($node, 'app'), '', 'nor when its creation is rolled back');
+nobody($node, 'app', 'nor when its creation is rolled back');
 $sql->('BEGIN; SAVEPOINT s; CREATE EXTENSION queen; RELEASE s; COMMIT', 'app');
 come($node, 'app', 'created in a savepoint');
 $sql->(q{DO $$ BEGIN EXECUTE 'CREATE EXTENSION queen'; END $$}, 'Other one');
@@ -62,7 +62,7 @@ foreach my $what (
 	come($node, 'app', "$name, and again");
 	quickly($node, 'app', $drop, $name);
 	go($node, 'app', $name);
-	is(workers($node, 'app'), '', "$name: nothing is left of them");
+	nobody($node, 'app', "$name: nothing is left of them");
 }
 $sql->('DROP SCHEMA IF EXISTS queen; CREATE EXTENSION queen', 'app');
 come($node, 'app', 'created after all');

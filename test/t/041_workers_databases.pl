@@ -36,7 +36,7 @@ quickly($node, 'postgres', 'ALTER DATABASE renamed SET TABLESPACE pg_default', '
 come($node, 'renamed', 'moved back');
 $sql->('DROP TABLESPACE elsewhere');
 quickly($node, 'postgres', 'DROP DATABASE renamed', 'DROP DATABASE');
-is(workers($node, 'renamed'), '', 'nothing is left of them');
+nobody($node, 'renamed', 'nothing is left of them');
 quickly($node, 'postgres', 'DROP DATABASE own WITH (FORCE)', 'DROP DATABASE … FORCE');
 is($sql->("SELECT count(*) FROM queen.pg_stat_queen_workers WHERE database_id IS NOT NULL AND database IS NULL"), '0', 'no entry of a database that is gone');
 

@@ -10,7 +10,7 @@ use Queen;
 use Test::More;
 use Time::HiRes qw(time sleep);
 
-our @EXPORT = qw(workers pids come go quickly same check_worker_log);
+our @EXPORT = qw(workers pids come go nobody quickly same check_worker_log);
 
 # How long anything may take that is to happen at once, on a machine that does much else.
 my $at_once = 4;
@@ -49,6 +49,15 @@ sub come
 	my $ok = soon(sub { pids($node, $database) =~ /^queen keeper \d+, queen pulse \d+$/ && workers($node, $database) eq 'keeper running pulse running' }, $most // $at_once);
 
 	ok($ok, "$what: they come") or diag(workers($node, $database), ' / ', pids($node, $database));
+}
+
+# Nobody works there, and soon nobody is at it: of a database that is new to it the launcher knows for a moment only that it is there.
+sub nobody
+{
+	my ($node, $database, $what) = @_;
+
+	unlike(workers($node, $database), qr/running|starting|leaving/, "$what: nobody works there");
+	ok(soon(sub { workers($node, $database) . pids($node, $database) eq '' }, $at_once), $what) or diag(workers($node, $database), ' / ', pids($node, $database));
 }
 
 # Both go at once, from the server's list too; state: what the view says of them then.
