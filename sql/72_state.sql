@@ -121,7 +121,7 @@ COMMENT ON VIEW queen.pg_stat_queen_collector IS
 COMMENT ON COLUMN queen.pg_stat_queen_collector.attempts IS 'Collections, those that failed included.';
 COMMENT ON COLUMN queen.pg_stat_queen_collector.failures IS 'Collections that failed. The last state stays in the views; the keeper that met the error ends, and a fresh one takes its place.';
 COMMENT ON COLUMN queen.pg_stat_queen_collector.collected_at IS 'Of when the state is that the views show; null when there is none.';
-COMMENT ON COLUMN queen.pg_stat_queen_collector.snapshot_age IS 'Seconds since then: alert on it.';
+COMMENT ON COLUMN queen.pg_stat_queen_collector.snapshot_age IS 'Seconds since then: alert on it. By a clock that nobody sets.';
 COMMENT ON COLUMN queen.pg_stat_queen_collector.last_time IS 'How long the last collection took, in milliseconds.';
 COMMENT ON COLUMN queen.pg_stat_queen_collector.longest_time IS 'How long the longest one took, in milliseconds.';
 COMMENT ON COLUMN queen.pg_stat_queen_collector.total_time IS 'How long all of them took, in milliseconds.';
