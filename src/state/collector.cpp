@@ -273,9 +273,8 @@ collect_side(Collection *c, bool whole)
 /* ---- the whole ---- */
 
 void
-run(bool whole)
+run(bool whole, core::hotlist::Micros began)
 {
-	const TimestampTz began = GetCurrentTimestamp();
 	StateSnapshot found = {};
 	Collection c = {};
 
@@ -287,7 +286,8 @@ run(bool whole)
 		CHECK_FOR_INTERRUPTS();
 	c.snapshot = register_latest_snapshot();
 	/* behind the snapshot: what it sees was written before */
-	c.now = GetCurrentTimestamp();
+	c.now = found.record.collected_at = GetCurrentTimestamp();
+	found.record.collected = hotlist_now();
 	list_queues(&c);
 	collect_work_queues(&c);
 	collect_logs(&c);
@@ -297,7 +297,7 @@ run(bool whole)
 	found.queue_count = c.count;
 	found.groups = c.groups;
 	found.group_count = c.group_count;
-	snapshot_publish(own_tables(), &found, c.now, GetCurrentTimestamp() - began);
+	snapshot_publish(own_tables(), &found, began);
 }
 
 } // namespace
@@ -305,13 +305,13 @@ run(bool whole)
 void
 collect(bool whole)
 {
-	const TimestampTz began = GetCurrentTimestamp();
+	const core::hotlist::Micros began = hotlist_now();
 	const MemoryContext caller = CurrentMemoryContext;
 	const Oid tables = own_tables();
 
 	PG_TRY();
 	{
-		run(whole);
+		run(whole, began);
 	}
 	PG_CATCH();
 	{
@@ -319,8 +319,7 @@ collect(bool whole)
 
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
-		snapshot_failed(tables, GetCurrentTimestamp() - began, error->sqlerrcode,
-						error->message != nullptr ? error->message : "");
+		snapshot_failed(tables, began, error->sqlerrcode, error->message != nullptr ? error->message : "");
 		FreeErrorData(error);
 		PG_RE_THROW();
 	}
@@ -345,10 +344,13 @@ collect_due()
 	if (interval == 0)
 		return -1;
 	tables = own_tables();
-	if (!snapshot_record(tables, &record) || record.last_attempt == 0)
+	/* until another database gives its place back nobody would see what is found */
+	if (!snapshot_has_place())
+		return interval;
+	if (!snapshot_record(tables, &record) || record.attempted == 0)
 		return 0;
 	/* also behind a failure, and for the process that follows: it has other things to do, too */
-	return Max(record.last_attempt + Max(interval, record.last_took * (collect_share - 1)) - GetCurrentTimestamp(), 0);
+	return Max(record.attempted + Max(interval, record.last_took * (collect_share - 1)) - hotlist_now(), 0);
 }
 
 QUEEN_FUNCTION(queen_collect)
@@ -367,6 +369,12 @@ queen_collect(PG_FUNCTION_ARGS)
 						errmsg("queen.collect() cannot run in a transaction that has written something"),
 						errdetail("Everybody would see what may be rolled back."),
 						errhint("Call it in a transaction of its own.")));
+	if (!snapshot_has_place())
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						errmsg("there is no room for the state of another database"),
+						errdetail("The state of %d databases is kept.", snapshot_most_databases),
+						errhint("Drop the extension where it is not used, or leave such a database out of "
+								"queen.databases.")));
 	/* nobody keeps this session's memory up to date */
 	log_states_forget();
 	side_counts_forget();

@@ -15,7 +15,6 @@ namespace queen
 namespace
 {
 
-constexpr int most_databases = 64;
 constexpr int rows_of_chunk = 64;
 constexpr int32 no_chunk = -1;
 
@@ -61,7 +60,7 @@ struct Memory
 	LWLockPadded filling;
 	int tranche;
 	Pool pools[pool_kinds];
-	Database databases[most_databases];
+	Database databases[snapshot_most_databases];
 };
 
 constinit Memory *shared = nullptr;
@@ -312,10 +311,15 @@ forget_database(Oid database)
 }
 
 void
-count_attempt(CollectorRecord *record, int64 took, TimestampTz now)
+count_attempt(CollectorRecord *record, core::hotlist::Micros began, bool failed)
 {
+	const core::hotlist::Micros now = hotlist_now();
+	const int64 took = now - began;
+
 	record->attempts++;
-	record->last_attempt = now;
+	record->attempted = now;
+	record->failing = failed;
+	record->last_attempt = GetCurrentTimestamp();
 	record->last_took = took;
 	record->longest = Max(record->longest, took);
 	record->total += took;
@@ -332,11 +336,10 @@ snapshot_init()
 }
 
 void
-snapshot_publish(Oid tables, const StateSnapshot *found, TimestampTz collected_at, int64 took)
+snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros began)
 {
 	const char *arrays[] = {(const char *) found->queues, (const char *) found->groups};
 	int rows[] = {found->queue_count, found->group_count};
-	const TimestampTz now = GetCurrentTimestamp();
 	Chain before[pool_kinds];
 	Chain after[pool_kinds];
 	Database *place;
@@ -346,10 +349,10 @@ snapshot_publish(Oid tables, const StateSnapshot *found, TimestampTz collected_a
 	m = memory();
 	lock_both(m);
 	place = enter(m, tables);
-	if (place == nullptr || place->record.collected_at > collected_at)
+	if (place == nullptr || place->record.collected > found->record.collected)
 	{
 		if (place != nullptr)
-			count_attempt(&place->record, took, now);
+			count_attempt(&place->record, began, false);
 		unlock_both(m);
 		return;
 	}
@@ -373,8 +376,9 @@ snapshot_publish(Oid tables, const StateSnapshot *found, TimestampTz collected_a
 		m->pools[kind].promised += after[kind].chunks - before[kind].chunks;
 		give_back(m, (PoolKind) kind, &before[kind]);
 	}
-	count_attempt(&place->record, took, now);
-	place->record.collected_at = collected_at;
+	count_attempt(&place->record, began, false);
+	place->record.collected = found->record.collected;
+	place->record.collected_at = found->record.collected_at;
 	place->record.queues = after[of_queues].rows;
 	place->record.left_out_queues = found->queue_count - after[of_queues].rows;
 	place->record.left_out_groups = found->group_count - after[of_groups].rows;
@@ -382,9 +386,8 @@ snapshot_publish(Oid tables, const StateSnapshot *found, TimestampTz collected_a
 }
 
 void
-snapshot_failed(Oid tables, int64 took, int sqlstate, const char *message)
+snapshot_failed(Oid tables, core::hotlist::Micros began, int sqlstate, const char *message)
 {
-	const TimestampTz now = GetCurrentTimestamp();
 	Database *place;
 	Memory *m;
 
@@ -396,9 +399,9 @@ snapshot_failed(Oid tables, int64 took, int sqlstate, const char *message)
 	{
 		CollectorRecord *record = &place->record;
 
-		count_attempt(record, took, now);
+		count_attempt(record, began, true);
 		record->failures++;
-		record->last_failure = now;
+		record->last_failure = record->last_attempt;
 		record->last_sqlstate = sqlstate;
 		strlcpy(record->last_message, message, sizeof(record->last_message));
 		record->last_message[pg_mbcliplen(record->last_message, (int) strlen(record->last_message),
@@ -456,6 +459,20 @@ snapshot_record(Oid tables, CollectorRecord *record)
 	found = place != nullptr && place->tables == tables;
 	if (found)
 		*record = place->record;
+	unlock(&m->looking);
+	return found;
+}
+
+bool
+snapshot_has_place()
+{
+	Memory *m = memory();
+	bool found;
+
+	if (m == nullptr)
+		return true;
+	lock(&m->looking, LW_SHARED);
+	found = find(m, MyDatabaseId) != nullptr || find(m, InvalidOid) != nullptr;
 	unlock(&m->looking);
 	return found;
 }

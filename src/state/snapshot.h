@@ -6,6 +6,7 @@
 #ifndef QUEEN_STATE_SNAPSHOT_H
 #define QUEEN_STATE_SNAPSHOT_H
 
+#include "hotlist/pool.h"
 #include "log/queues.h"
 #include "log/state_gauges.h"
 #include "log/work_calls.h"
@@ -14,6 +15,9 @@
 
 namespace queen
 {
+
+/* Whose state is kept at a time. */
+inline constexpr int snapshot_most_databases = 64;
 
 /* A queue's. Of a log only what lies at 0 of the arrays. */
 struct QueueState
@@ -40,9 +44,15 @@ struct GroupState
 	StateGauges gauges;
 };
 
-/* What has become of a database's collections. Times of the wall clock, 0 for none; microseconds. */
+/*
+ * What has become of a database's collections. Times of the wall clock, 0 for none; microseconds. It may be set back: what is waited for, compared, or
+ * shown as an age goes by hotlist_now().
+ */
 struct CollectorRecord
 {
+	core::hotlist::Micros attempted; /* when the last attempt ended */
+	core::hotlist::Micros collected; /* of when the snapshot is */
+	bool failing;					 /* the last attempt has failed */
 	uint64 attempts;
 	uint64 failures;
 	TimestampTz last_attempt;
@@ -73,19 +83,22 @@ struct StateSnapshot
 void snapshot_init();
 
 /*
- * A collection has come to its end: what it found takes the place of what was there, unless that is newer. What finds no room is left out, the
- * youngest queues first. Raises for memory only, before it changes anything, where not preloaded.
+ * A collection has come to its end: what it found, when its record says, takes the place of what was there, unless that is newer. What finds no room
+ * is left out, the youngest queues first. began: of hotlist_now(). Raises for memory only, before it changes anything, where not preloaded.
  */
-void snapshot_publish(Oid tables, const StateSnapshot *found, TimestampTz collected_at, int64 took);
+void snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros began);
 
 /* It has failed: the last one stays. The same. */
-void snapshot_failed(Oid tables, int64 took, int sqlstate, const char *message);
+void snapshot_failed(Oid tables, core::hotlist::Micros began, int sqlstate, const char *message);
 
 /* What is there of this database's tables, palloc'ed; nothing but zeros where none was collected. Raises for memory only. */
 void snapshot_read(Oid tables, StateSnapshot *copy);
 
 /* The record alone; false where nothing was tried. Never raises. */
 bool snapshot_record(Oid tables, CollectorRecord *record);
+
+/* Is there a place for this database: its own, or a free one? Never raises. */
+bool snapshot_has_place();
 
 /* Counts of this database's collections begin anew. Never raises. */
 void snapshot_reset_counts();

@@ -209,7 +209,7 @@ queen_stat_collector(PG_FUNCTION_ARGS)
 	put_time(values, nulls, collector_last_attempt, record.last_attempt);
 	put_time(values, nulls, collector_collected_at, record.collected_at);
 	nulls[collector_snapshot_age] = record.collected_at == 0;
-	values[collector_snapshot_age] = age(record.collected_at, GetCurrentTimestamp());
+	values[collector_snapshot_age] = age(record.collected, hotlist_now());
 	nulls[collector_last_time] = record.last_attempt == 0;
 	values[collector_last_time] = milliseconds(record.last_took);
 	values[collector_longest_time] = milliseconds(record.longest);

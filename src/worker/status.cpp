@@ -106,9 +106,13 @@ put_state(ReturnSetInfo *rsinfo)
 
 	(void) snapshot_record(own_tables(), &record);
 	left_out = record.left_out_queues + record.left_out_groups;
-	if (record.last_failure > record.collected_at)
+	if (record.failing)
 		put_row(rsinfo, "state", "failing", detail,
 				"pg_stat_queen_collector and the server's log say why, and since when.");
+	else if (!snapshot_has_place())
+		put_row(rsinfo, "state", "no room",
+				psprintf("The state of %d databases is kept, and this is another one.", snapshot_most_databases),
+				"Drop the extension where it is not used, or leave such a database out of queen.databases.");
 	else if (left_out > 0)
 		put_row(rsinfo, "state", "incomplete",
 				psprintf("%lld queues and %lld groups are left out.", (long long) record.left_out_queues,

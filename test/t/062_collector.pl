@@ -207,7 +207,7 @@ $set->('queen.collect_interval = 0');
 my $holder = background($node);
 $holder->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 $sql->(q{SELECT queen.create_queue('kept', 'work', '{"max_delivery_attempts": 3}')});
-for (1 .. 15)
+for (1 .. 40)
 {
 	$sql->(q{SELECT count(*) FROM generate_series(1, 100) i, LATERAL queen.enqueue_batch('kept', (SELECT jsonb_agg(j) FROM generate_series(1, 100) j WHERE i > 0))});
 	$sql->(q{SELECT count(queen.acknowledge(message_id, receipt)) FROM queen.dequeue('kept', 10000, '1 s')});
