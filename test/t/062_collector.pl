@@ -109,7 +109,6 @@ $set->("queen.collect_interval = '6 s'");
 $sql->(q{SELECT count(*) FROM queen.dequeue('drift', 5, '1 s')});
 $sql->(q{UPDATE queen.queue_priority_state_shard s SET in_flight_count = 2 FROM queen.queues q WHERE q.log_id = s.log_id AND q.name = 'drift' AND in_flight_count > 0});
 $wait->('SELECT failures = 1 FROM queen.pg_stat_queen_collector', 'a collection to fail');
-$began = time;
 like($sql->('SELECT last_sqlstate, last_error FROM queen.pg_stat_queen_collector'), qr/^QN004\|the state of queue "drift" is not known: its count of in-flight messages is wrong$/, 'a collection fails on a count that is too low');
 isnt($sql->(q{SELECT count(*) FROM queen.pg_stat_queen_queues WHERE queue = 'w'}), '0', 'the last state stays');
 my $age = $sql->('SELECT snapshot_age FROM queen.pg_stat_queen_collector');
@@ -118,8 +117,8 @@ cmp_ok($sql->('SELECT snapshot_age FROM queen.pg_stat_queen_collector'), '>', $a
 $wait->("$keeper AND pid <> $pid" =~ s/SELECT pid/SELECT count(*) = 1/r, 'another keeper');
 pass('the keeper has ended, and another one is there');
 $wait->("SELECT rebuilds = 1 FROM queen.pg_stat_queen_rollup", 'the counts to be mended');
-$collected->();
-cmp_ok(time - $began, '>', 4, 'it collects an interval later, not at once');
+$wait->('SELECT collected_at > last_failure FROM queen.pg_stat_queen_collector', 'a collection behind the failure');
+cmp_ok($sql->('SELECT extract(epoch FROM collected_at - last_failure) FROM queen.pg_stat_queen_collector'), '>', 4, 'it collects an interval later, not at once');
 is($sql->(q{SELECT ready FROM queen.pg_stat_queen_queues WHERE queue = 'drift' AND priority = 'medium'}), '5', 'and then it is right');
 is($sql->('SELECT failures FROM queen.pg_stat_queen_collector'), '1', 'one failure is what there was');
 ok($node->log_contains(qr/ERROR: .*the state of queue "drift" is not known/), 'the log has the error');
