@@ -22,7 +22,7 @@ constexpr int64 messages_of_seek = 7;
  * is taking, which is as good as in flight. The oldest in flight is then sought among those whose visibility ends first, so many at most.
  */
 constexpr int collections_by_marks = 20;
-constexpr int64 explained_time = 20 * 1000; /* microseconds, and for each message and seek … */
+constexpr int64 explained_time = 10 * 1000; /* microseconds, and for each message and seek … */
 constexpr int64 explained_of_one = 5;
 constexpr int most_running = 10000;
 

@@ -165,14 +165,14 @@ SELECT stored('queues manual', 'a new partition'), stored('queues manual');
 
 -- The state of the installation. (Whether the library is preloaded, and how many queues there are, differs; 040_workers looks at workers.)
 SELECT item, CASE WHEN item <> 'queues' THEN state END AS state, CASE WHEN item <> 'version' THEN detail END AS detail, hint
-FROM queen.status() WHERE item NOT IN ('preload', 'workers', 'launcher', 'keeper', 'pulse', 'worker_slots');
+FROM queen.status() WHERE item NOT IN ('preload', 'workers', 'launcher', 'keeper', 'pulse', 'worker_slots', 'state');
 SET queen.flush_timeout = 0;
 SELECT item, state, hint FROM queen.status() WHERE item = 'flush_timeout';
 RESET queen.flush_timeout;
 
 -- Settings.
 SELECT name, boot_val, unit, context, vartype, min_val, max_val FROM pg_settings
-WHERE name LIKE 'queen.%' AND name NOT IN ('queen.hotlist_size', 'queen.hotlist_window_batch') -- 030_hotlist looks at these, which are set at the start
+WHERE name LIKE 'queen.%' AND name NOT IN ('queen.hotlist_size', 'queen.hotlist_window_batch', 'queen.state_groups', 'queen.state_queues') -- 030_hotlist and 062_collector look at these, which are set at the start
 ORDER BY name COLLATE "C";
 -- The server's own words differ from version to version.
 SELECT left(attempt, 6) AS sqlstate FROM attempt('SET queen.flush_timeout = -1');
