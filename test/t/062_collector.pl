@@ -204,6 +204,8 @@ is($sql->('SELECT failures FROM queen.pg_stat_queen_collector'), '0', 'none of t
 # ---- a held snapshot keeps what was taken in the indexes: collections begin behind it then, and say the same ----
 
 $set->('queen.collect_interval = 0');
+# a message that is older would end what looks beyond those that have expired
+$sql->('DELETE FROM queen.messages');
 my $holder = background($node);
 $holder->query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 $sql->(q{SELECT queen.create_queue('kept', 'work', '{"max_delivery_attempts": 3}')});
