@@ -414,32 +414,40 @@ void
 snapshot_read(Oid tables, StateSnapshot *copy)
 {
 	Memory *m = memory();
-	Size sizes[pool_kinds] = {};
-	char *arrays[pool_kinds];
-	const Database *place;
+	char *arrays[pool_kinds] = {};
+	int32 room[pool_kinds] = {};
+	bool copied = m == nullptr;
 
 	*copy = {};
-	if (m == nullptr)
-		return;
-	/* memory first, as much as there can be: there is no raising under the lock */
-	for (int kind = 0; kind < pool_kinds; kind++)
+	while (!copied)
 	{
-		const Pool *pool = &m->pools[kind];
+		int32 rows[pool_kinds] = {};
+		const Database *place;
 
-		sizes[kind] = pool->row_size * (Size) rows_of_chunk * (Size) pool->most;
-		arrays[kind] = (char *) palloc_extended(Max(sizes[kind], 1), MCXT_ALLOC_HUGE);
+		copy->record = {};
+		lock(&m->looking, LW_SHARED);
+		place = find(m, MyDatabaseId);
+		if (place != nullptr && place->tables == tables)
+		{
+			rows[of_queues] = place->chains[of_queues].rows;
+			rows[of_groups] = place->chains[of_groups].rows;
+			copy->record = place->record;
+		}
+		copied = rows[of_queues] <= room[of_queues] && rows[of_groups] <= room[of_groups];
+		for (int kind = 0; copied && kind < pool_kinds; kind++)
+			if (rows[kind] > 0)
+				copy_rows(m, (PoolKind) kind, &place->chains[kind], arrays[kind], false);
+		unlock(&m->looking);
+		copy->queue_count = rows[of_queues];
+		copy->group_count = rows[of_groups];
+		/* memory for as many, but not under the lock, where nothing may raise; there may be more by then */
+		for (int kind = 0; !copied && kind < pool_kinds; kind++)
+		{
+			room[kind] = rows[kind];
+			arrays[kind] =
+				(char *) palloc_extended(Max(m->pools[kind].row_size * (Size) rows[kind], 1), MCXT_ALLOC_HUGE);
+		}
 	}
-	lock(&m->looking, LW_SHARED);
-	place = find(m, MyDatabaseId);
-	if (place != nullptr && place->tables == tables)
-	{
-		for (int kind = 0; kind < pool_kinds; kind++)
-			copy_rows(m, (PoolKind) kind, &place->chains[kind], arrays[kind], false);
-		copy->queue_count = place->chains[of_queues].rows;
-		copy->group_count = place->chains[of_groups].rows;
-		copy->record = place->record;
-	}
-	unlock(&m->looking);
 	copy->queues = (const QueueState *) arrays[of_queues];
 	copy->groups = (const GroupState *) arrays[of_groups];
 }
