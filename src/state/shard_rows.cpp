@@ -331,12 +331,13 @@ bool
 shard_row_forget(int64 log_id, int16 priority, int16 shard)
 {
 	EraHandle rows;
-	bool gone;
+	bool gone = true;
 
 	era_open(&rows, &shard_table);
 	/* of one that was born meanwhile a newer snapshot sees the counts */
-	gone = is_stale(&rows, log_id, priority, shard) && is_stale(&rows, log_id, priority, shard) &&
-		   era_forget_identity(&rows);
+	for (int looks = 0; gone && looks < 2; looks++)
+		gone = is_stale(&rows, log_id, priority, shard);
+	gone = gone && era_forget_identity(&rows);
 	era_close(&rows);
 	return gone;
 }
