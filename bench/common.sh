@@ -31,6 +31,20 @@ INSERT INTO messages SELECT n, jsonb_build_object('order', 1000000 + n, 'custome
 SQL
 }
 
+# ---- pgmq ----
+
+# Installed from PGMQ as its Makefile does, without writing to its sources. Sets version.
+install_pgmq() {
+	local source_dir=$PGMQ extensions
+	[ -f "$source_dir/pgmq.control" ] || source_dir+=/pgmq-extension
+	[ -f "$source_dir/pgmq.control" ] || die "PGMQ=$PGMQ: no pgmq.control there"
+	version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" "$source_dir/pgmq.control")
+	extensions=$(pg_config --sharedir)/extension
+	rm -f "$extensions"/pgmq.control "$extensions"/pgmq--*.sql
+	install -m 644 "$source_dir/pgmq.control" "$extensions/"
+	install -m 644 "$source_dir/sql/pgmq.sql" "$extensions/pgmq--$version.sql"
+}
+
 # ---- runs ----
 
 wal_position() { answer "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"; }

@@ -19,17 +19,8 @@
 
 counts=${CLIENTS:-1 8 48}
 
-# ---- pgmq, installed as its Makefile does, without writing to its sources ----
-
 [ -n "${PGMQ:-}" ] || die "where are pgmq's sources? PGMQ=dir make bench"
-source_dir=$PGMQ
-[ -f "$source_dir/pgmq.control" ] || source_dir+=/pgmq-extension
-[ -f "$source_dir/pgmq.control" ] || die "PGMQ=$PGMQ: no pgmq.control there"
-version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" "$source_dir/pgmq.control")
-extensions=$(pg_config --sharedir)/extension
-rm -f "$extensions"/pgmq.control "$extensions"/pgmq--*.sql
-install -m 644 "$source_dir/pgmq.control" "$extensions/"
-install -m 644 "$source_dir/sql/pgmq.sql" "$extensions/pgmq--$version.sql"
+install_pgmq
 
 make_messages
 psql -qX -v ON_ERROR_STOP=1 <<'SQL' >/dev/null

@@ -29,14 +29,7 @@ trap finish EXIT
 make_messages
 sides=queen
 if [ -n "${PGMQ:-}" ]; then
-	source_dir=$PGMQ
-	[ -f "$source_dir/pgmq.control" ] || source_dir+=/pgmq-extension
-	[ -f "$source_dir/pgmq.control" ] || die "PGMQ=$PGMQ: no pgmq.control there"
-	version=$(sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" "$source_dir/pgmq.control")
-	extensions=$(pg_config --sharedir)/extension
-	rm -f "$extensions"/pgmq.control "$extensions"/pgmq--*.sql
-	install -m 644 "$source_dir/pgmq.control" "$extensions/"
-	install -m 644 "$source_dir/sql/pgmq.sql" "$extensions/pgmq--$version.sql"
+	install_pgmq
 	psql -qX -v ON_ERROR_STOP=1 -c 'CREATE EXTENSION IF NOT EXISTS pgmq' -c "SELECT pgmq.create('work')" >/dev/null
 	sides+=" pgmq"
 fi
