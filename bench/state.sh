@@ -7,8 +7,8 @@
 #   SHARDS="1 8 32 64"         REPS, SECONDS_EACH, SYNC: see bench/common.sh
 #   a quick look: BENCHES=state REPS=1 SECONDS_EACH=2 SYNC=off MINUTE=4 make bench
 #
-# read: the view's rows of a queue against count(*) of its table, vacuumed, both by a prepared statement; a collection by the backlog. A tenth of the messages is in
-# flight. shallow: a collection of many queues against counting their messages by queue, priority and state, with the oldest of each, by one process. logs: a collection by
+# read: the view's rows of a queue against count(*) of its table, vacuumed, all by prepared statements; a collection by the backlog. A tenth of the messages is in
+# flight. Reading the view costs a client hardly more than SELECT 1, so the quotient is of what it takes in the server: a loop of PL/pgSQL, whose own part is in it. shallow: a collection of many queues against counting their messages by queue, priority and state, with the oldest of each, by one process. logs: a collection by
 # the keeper, when nothing has happened and while a client pushes and pops. Times of collections are what pg_stat_queen_collector says: the median of 5 × REPS.
 #
 # lease: with and without the index of the oldest in flight. rollup, shards: the checkout is copied, what is measured is taken out by sed, and built; servers of the
@@ -56,11 +56,30 @@ latency() {
 	sed -n 's/^latency average = \([0-9.]*\) ms/\1/p' "$dir/report"
 }
 
+# looped SQL: ms of one execution, of 20,000 in the server
+looped() {
+	psql -qXAt -v ON_ERROR_STOP=1 <<SQL
+DO \$\$
+DECLARE
+	began timestamptz := clock_timestamp();
+	found record;
+BEGIN
+	FOR n IN 1..20000 LOOP
+		FOR found IN $1 LOOP END LOOP;
+	END LOOP;
+	PERFORM set_config('bench.took', (extract(epoch FROM clock_timestamp() - began) / 20)::text, false);
+END
+\$\$;
+SELECT current_setting('bench.took');
+SQL
+}
+
 make_messages
 setting 'queen.collect_interval = 0'
 cat >"$dir/view.sql" <<'SQL'
 SELECT * FROM queen.pg_stat_queen_queues WHERE queue = 'deep';
 SQL
+echo 'SELECT 1;' >"$dir/one.sql"
 cat >"$dir/count.sql" <<'SQL'
 SELECT count(*) FROM queen.messages;
 SQL
@@ -75,12 +94,15 @@ if has_part read; then
 		collections "collect.$backlog" $((5 * reps))
 		for ((n = 0; n < reps; n++)); do
 			note "view.$backlog" "$(latency view)"
+			note "one.$backlog" "$(latency one)"
+			note "looped.$backlog" "$(looped "SELECT * FROM queen.pg_stat_queen_queues WHERE queue = 'deep'")"
 			note "count.$backlog" "$(latency count)"
 		done
 	done
-	head_row "messages in the queue" "its rows of the view, ms" "count(*), ms" "count(*) / view" "a collection, ms" "range"
+	head_row "messages in the queue" "its rows of the view, ms" "SELECT 1, ms" "the view in the server, ms" "count(*), ms" "count(*) / view in the server" "a collection, ms" "range"
 	for backlog in $backlogs; do
-		row "$backlog" "$(median "view.$backlog" 3)" "$(median "count.$backlog" 2)" "$(quotient "$(median "count.$backlog" 3)" "$(median "view.$backlog" 3)" 0)" \
+		row "$backlog" "$(median "view.$backlog" 3)" "$(median "one.$backlog" 3)" "$(median "looped.$backlog" 4)" "$(median "count.$backlog" 2)" \
+			"$(quotient "$(median "count.$backlog" 3)" "$(median "looped.$backlog" 4)" 0)" \
 			"$(median "collect.$backlog" 3)" "$(range "collect.$backlog")"
 	done
 	# shellcheck disable=SC2086 # a list

@@ -37,14 +37,17 @@ COMMENT ON FUNCTION queen.collect() IS
 
 CREATE FUNCTION queen.stat_queues(OUT tenant uuid, OUT queue text, OUT queue_id bigint, OUT kind text, OUT priority text, OUT ready bigint,
 	OUT in_flight bigint, OUT blocked bigint, OUT exhausted bigint, OUT expired bigint, OUT oldest_ready_age double precision,
-	OUT oldest_in_flight_age double precision, OUT messages bigint, OUT dead bigint, OUT timers bigint, OUT bytes bigint, OUT collected_at timestamptz)
+	OUT oldest_in_flight_age double precision, OUT messages bigint, OUT dead bigint, OUT timers bigint, OUT bytes bigint, OUT collected_at timestamptz,
+	OUT added bigint, OUT added_bytes bigint, OUT delivered bigint, OUT redelivered bigint, OUT completed bigint, OUT rejected bigint,
+	OUT dead_lettered bigint, OUT expirations bigint, OUT stats_reset timestamptz)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_stat_queues';
-COMMENT ON FUNCTION queen.stat_queues() IS 'Rows of pg_stat_queen_queues, of all tenants, read from shared memory.';
+COMMENT ON FUNCTION queen.stat_queues() IS 'The rows of pg_stat_queen_queues, of all tenants, read from shared memory.';
 
 CREATE FUNCTION queen.stat_groups(OUT tenant uuid, OUT queue text, OUT consumer_group text, OUT queue_id bigint, OUT group_id bigint, OUT ready bigint,
-	OUT in_flight bigint, OUT blocked bigint, OUT oldest_ready_age double precision, OUT oldest_in_flight_age double precision, OUT collected_at timestamptz)
+	OUT in_flight bigint, OUT blocked bigint, OUT oldest_ready_age double precision, OUT oldest_in_flight_age double precision, OUT collected_at timestamptz,
+	OUT delivered bigint, OUT redelivered bigint, OUT completed bigint, OUT rejected bigint, OUT dead_lettered bigint, OUT stats_reset timestamptz)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_stat_groups';
-COMMENT ON FUNCTION queen.stat_groups() IS 'Rows of pg_stat_queen_groups, of all tenants, read from shared memory.';
+COMMENT ON FUNCTION queen.stat_groups() IS 'The rows of pg_stat_queen_groups, of all tenants, read from shared memory.';
 
 CREATE FUNCTION queen.stat_collector(OUT attempts bigint, OUT failures bigint, OUT last_attempt timestamptz, OUT collected_at timestamptz,
 	OUT snapshot_age double precision, OUT last_time double precision, OUT longest_time double precision, OUT total_time double precision,
@@ -58,16 +61,7 @@ RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_re
 COMMENT ON FUNCTION queen.reset_collector_stats() IS
 'What pg_stat_queen_collector counts of this database begins anew: attempts, failures, longest_time and total_time. The state that was collected stays.';
 
--- What nothing was counted of has no row: 0 then, since the server started, or since something was given up, which that may have been.
-CREATE VIEW queen.pg_stat_queen_queues AS
-	SELECT s.*, coalesce(e.added, m.none) AS added, coalesce(e.added_bytes, m.none) AS added_bytes, coalesce(e.delivered, m.none) AS delivered,
-		coalesce(e.redelivered, m.none) AS redelivered, coalesce(e.completed, m.none) AS completed, coalesce(e.rejected, m.none) AS rejected,
-		coalesce(e.dead, m.none) AS dead_lettered, coalesce(e.expired, m.none) AS expirations, coalesce(e.stats_reset, m.since) AS stats_reset
-	FROM queen.stat_queues() s CROSS JOIN (
-			SELECT CASE WHEN n.places IS NOT NULL THEN 0::pg_catalog.int8 END AS none, greatest(n.since, n.last_evicted) AS since
-			FROM queen.stat_events_memory() n) m
-		LEFT JOIN queen.stat_events() e ON e.queue_id OPERATOR(pg_catalog.=) s.queue_id AND e.group_id IS NULL
-			AND (e.priority OPERATOR(pg_catalog.=) s.priority OR e.priority IS NULL AND s.priority IS NULL);
+CREATE VIEW queen.pg_stat_queen_queues AS SELECT s.* FROM queen.stat_queues() s;
 COMMENT ON VIEW queen.pg_stat_queen_queues IS
 'The state of each queue when it was last collected (queen.collect_interval): a row for each priority of a work queue, also of one that is empty, and a row for a log. From shared memory: reading it costs nothing, whatever there is in the queues. What queen.state_queues has no room for is left out (pg_stat_queen_collector says how many). Where queen is not preloaded, what the session''s own queen.collect() has found.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.priority IS 'high, medium or low; null for a log, which has none.';
@@ -93,13 +87,7 @@ COMMENT ON COLUMN queen.pg_stat_queen_queues.dead_lettered IS 'Messages that wen
 COMMENT ON COLUMN queen.pg_stat_queen_queues.expirations IS 'Messages of a work queue that were deleted because their time to live was over. 0 for a log.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.stats_reset IS 'Since when that is counted: the first time that there was something to count, or queen.reset_state_stats(). Later than expected where the memory has too few places (pg_stat_queen_events).';
 
-CREATE VIEW queen.pg_stat_queen_groups AS
-	SELECT s.*, coalesce(e.delivered, m.none) AS delivered, coalesce(e.redelivered, m.none) AS redelivered, coalesce(e.completed, m.none) AS completed,
-		coalesce(e.rejected, m.none) AS rejected, coalesce(e.dead, m.none) AS dead_lettered, coalesce(e.stats_reset, m.since) AS stats_reset
-	FROM queen.stat_groups() s CROSS JOIN (
-			SELECT CASE WHEN n.places IS NOT NULL THEN 0::pg_catalog.int8 END AS none, greatest(n.since, n.last_evicted) AS since
-			FROM queen.stat_events_memory() n) m
-		LEFT JOIN queen.stat_events() e ON e.group_id OPERATOR(pg_catalog.=) s.group_id AND e.queue_id OPERATOR(pg_catalog.=) s.queue_id;
+CREATE VIEW queen.pg_stat_queen_groups AS SELECT s.* FROM queen.stat_groups() s;
 COMMENT ON VIEW queen.pg_stat_queen_groups IS
 'The state of each consumer group of each log when it was last collected (queen.collect_interval). From shared memory, as pg_stat_queen_queues.';
 COMMENT ON COLUMN queen.pg_stat_queen_groups.ready IS 'Messages that the group has not completed, neither in_flight nor blocked: also those behind a lease in their partition. An estimate, which counts what rolled back pushes left out.';

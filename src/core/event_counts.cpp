@@ -275,6 +275,17 @@ event_read(const EventTable &table, std::uint32_t database, std::uint32_t tables
 	return false;
 }
 
+bool
+event_find(const EventTable &table, const EventObject &object, EventCounts *found) noexcept
+{
+	const Place *place = find(table, object);
+
+	if (place == nullptr)
+		return false;
+	*found = counts_of(*place);
+	return true;
+}
+
 EventTableState
 event_table_state(const EventTable &table) noexcept
 {

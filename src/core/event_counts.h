@@ -99,6 +99,9 @@ void event_forget_database(EventTable &table, std::uint32_t database) noexcept;
 bool event_read(const EventTable &table, std::uint32_t database, std::uint32_t tables, std::uint32_t *at,
 				EventCounts *found) noexcept;
 
+/* What was counted of an object; false when it has no place. Shared lock. */
+bool event_find(const EventTable &table, const EventObject &object, EventCounts *found) noexcept;
+
 struct EventTableState
 {
 	std::uint32_t places;

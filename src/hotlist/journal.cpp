@@ -283,23 +283,18 @@ ended(bool committed)
 }
 
 void
-sub_committed(SubTransactionId self, SubTransactionId parent)
-{
-	kept_array_reparent(&notes, self, parent);
-}
-
-void
 sub_aborted(SubTransactionId self)
 {
 	const hot::Micros now = notes.count > 0 ? hotlist_now() : 0;
 
-	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
-		play(&notes.items[--notes.count], false, now);
+	while (const Note *note = kept_array_take(&notes, self))
+		play(note, false, now);
 }
 
 } // namespace
 
-const TransactionParticipant journal_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
+const TransactionParticipant journal_participant = {
+	nullptr, nullptr, ended, nullptr, kept_array_sub_committed<notes>, sub_aborted};
 
 uint32
 journal_take(const ServedRing *served, uint32 most, uint64 want, NoteNumber *numbers)

@@ -248,18 +248,10 @@ ended(bool committed)
 }
 
 void
-sub_committed(SubTransactionId self, SubTransactionId parent)
-{
-	kept_array_reparent(&notes, self, parent);
-}
-
-void
 sub_aborted(SubTransactionId self)
 {
-	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
+	while (const Note *note = kept_array_take(&notes, self))
 	{
-		const Note *note = &notes.items[--notes.count];
-
 		burials -= is_burial(note);
 		new_messages -= is_new_message(note);
 		roll_back(note);
@@ -297,7 +289,8 @@ key_of(Oid tables, int64 partition_id, int64 group_id)
 
 } // namespace
 
-const TransactionParticipant aborted_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
+const TransactionParticipant aborted_participant = {
+	nullptr, nullptr, ended, nullptr, kept_array_sub_committed<notes>, sub_aborted};
 
 void
 aborted_init()

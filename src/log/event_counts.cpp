@@ -199,13 +199,9 @@ sub_committed(SubTransactionId self, SubTransactionId parent)
 void
 sub_aborted(SubTransactionId self)
 {
-	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
-	{
-		notes.count--;
+	while (kept_array_take(&notes, self) != nullptr)
 		full = false;
-	}
-	while (ends.count > 0 && ends.items[ends.count - 1].sub == self)
-		ends.count--;
+	kept_array_sub_aborted<ends>(self);
 }
 
 void
@@ -396,6 +392,21 @@ event_counts_read(Oid tables, uint32 *count)
 		unlock(i);
 	}
 	return all;
+}
+
+bool
+event_counts_find(Oid tables, EventScope scope, int64 queue_id, int64 id, core::EventCounts *found)
+{
+	const core::EventObject object = object_of(tables, scope, queue_id, id);
+	const uint32 number = number_of(object);
+	bool there;
+
+	if (head == nullptr)
+		return false;
+	lock(number, LW_SHARED);
+	there = core::event_find(*table(number), object, found);
+	unlock(number);
+	return there;
 }
 
 bool

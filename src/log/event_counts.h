@@ -38,8 +38,18 @@ void event_note_group_renewed(Oid tables, int64 queue_id, int64 group_id, int64 
 /* Set counts of a queue and its groups to 0, or for 0 of all queues, at once. False without shared memory. Never raises. */
 bool event_counts_reset(Oid tables, int64 queue_id, TimestampTz now);
 
+/* As a column shows it. */
+inline Datum
+event_count_datum(uint64 count)
+{
+	return Int64GetDatum((int64) Min(count, (uint64) PG_INT64_MAX));
+}
+
 /* All there is of this database's tables, palloc'ed; count 0 without shared memory. */
 core::EventCounts *event_counts_read(Oid tables, uint32 *count);
+
+/* Of one object, a work queue's with the priority as id; false when it has no counts. Never raises. */
+bool event_counts_find(Oid tables, EventScope scope, int64 queue_id, int64 id, core::EventCounts *found);
 
 struct EventCountsState
 {

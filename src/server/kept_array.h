@@ -64,6 +64,32 @@ kept_array_reparent(KeptArray<T, kept> *array, SubTransactionId self, SubTransac
 		array->items[i - 1].sub = parent;
 }
 
+/* A savepoint was rolled back: take out the last item that has its sub-transaction; null when there is none left. Holds until the next reserve. */
+template <typename T, uint32 kept>
+T *
+kept_array_take(KeptArray<T, kept> *array, SubTransactionId self)
+{
+	if (array->count == 0 || array->items[array->count - 1].sub != self)
+		return nullptr;
+	return &array->items[--array->count];
+}
+
+/* For a TransactionParticipant that keeps nothing else: a savepoint's items become its parent's; they go. */
+template <auto &array>
+void
+kept_array_sub_committed(SubTransactionId self, SubTransactionId parent)
+{
+	kept_array_reparent(&array, self, parent);
+}
+
+template <auto &array>
+void
+kept_array_sub_aborted(SubTransactionId self)
+{
+	while (kept_array_take(&array, self) != nullptr)
+		;
+}
+
 } // namespace queen
 
 #endif

@@ -27,12 +27,6 @@ enum EventColumn : int
 	event_cols,
 };
 
-Datum
-count_datum(uint64 count)
-{
-	return Int64GetDatum((int64) Min(count, (uint64) PG_INT64_MAX));
-}
-
 } // namespace
 
 QUEEN_FUNCTION(queen_stat_events)
@@ -62,7 +56,7 @@ queen_stat_events(PG_FUNCTION_ARGS)
 		if (!nulls[event_col_priority])
 			values[event_col_priority] = CStringGetTextDatum(work_calls->priority_text((int16) object->id));
 		for (int kind = 0; kind < (int) core::event_kinds; kind++)
-			values[event_col_first_count + kind] = count_datum(all[i].amounts.of[kind]);
+			values[event_col_first_count + kind] = event_count_datum(all[i].amounts.of[kind]);
 		values[event_col_since] = TimestampTzGetDatum(all[i].since);
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 	}

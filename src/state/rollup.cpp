@@ -137,23 +137,11 @@ ended(bool committed)
 	kept_array_clear(&notes);
 }
 
-void
-sub_committed(SubTransactionId self, SubTransactionId parent)
-{
-	kept_array_reparent(&notes, self, parent);
-}
-
-void
-sub_aborted(SubTransactionId self)
-{
-	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
-		notes.count--;
-}
-
 } // namespace
 
 /* no prepare: who has noted anything is refused */
-const TransactionParticipant rollup_participant = {flush, nullptr, ended, nullptr, sub_committed, sub_aborted};
+const TransactionParticipant rollup_participant = {
+	flush, nullptr, ended, nullptr, kept_array_sub_committed<notes>, kept_array_sub_aborted<notes>};
 
 int
 shard_order(const ShardCounts *left, const ShardCounts *right)

@@ -1,8 +1,9 @@
 /*
  * views.cpp: what the views of queues' state show: queen.stat_queues, stat_groups, stat_collector, and the reset of what the last one counts.
  *
- * Raises. Locks: those of snapshot.cpp, for copies. Runs in backends, also on a standby.
+ * Raises. Locks: those of snapshot.cpp and log/event_counts, for copies. Runs in backends, also on a standby.
  */
+#include "log/event_counts.h"
 #include "log/work_calls.h"
 #include "server/relations.h"
 #include "server/uuids.h"
@@ -33,6 +34,8 @@ enum QueueStateColumn : int
 	queue_state_timers,
 	queue_state_bytes,
 	queue_state_collected_at,
+	queue_state_first_event, /* of all, in the order of core::Event */
+	queue_state_stats_reset = queue_state_first_event + (int) core::event_kinds,
 	queue_state_cols,
 };
 
@@ -49,6 +52,8 @@ enum GroupStateColumn : int
 	group_state_oldest_ready_age,
 	group_state_oldest_in_flight_age,
 	group_state_collected_at,
+	group_state_first_event, /* those from delivered to dead */
+	group_state_stats_reset = group_state_first_event + (int) Event::dead - (int) Event::delivered + 1,
 	group_state_cols,
 };
 
@@ -99,9 +104,44 @@ put_time(Datum *values, bool *nulls, int column, TimestampTz at)
 	values[column] = TimestampTzGetDatum(at);
 }
 
+/* How what has happened is counted while a view is read. */
+struct Counting
+{
+	Oid tables;
+	bool known; /* there is memory for it */
+	TimestampTz
+		since; /* what has no counts has had none since then: since the server's start, or since something was given up, which that may have been */
+};
+
+Counting
+counting_now(Oid tables)
+{
+	EventCountsState state;
+	const bool known = event_counts_state(&state);
+
+	return {tables, known, Max(state.since, state.last_evicted)};
+}
+
+/* The counts of an object in columns from the first on, and behind them since when; null without shared memory. */
+void
+put_events(const Counting *counting, EventScope scope, int64 queue_id, int64 id, Event first, Event last, Datum *values,
+		   bool *nulls)
+{
+	const int count = (int) last - (int) first + 1;
+	core::EventCounts counts = {};
+
+	if (!event_counts_find(counting->tables, scope, queue_id, id, &counts))
+		counts.since = counting->since;
+	for (int i = 0; i < count; i++)
+		values[i] = event_count_datum(counts.amounts.of[(int) first + i]);
+	values[count] = TimestampTzGetDatum(counts.since);
+	for (int i = 0; i <= count; i++)
+		nulls[i] = !counting->known;
+}
+
 /* A queue, of the priority at i of its arrays. */
 void
-put_queue(ReturnSetInfo *set, const QueueState *queue, int i, TimestampTz collected_at)
+put_queue(ReturnSetInfo *set, const Counting *counting, const QueueState *queue, int i, TimestampTz collected_at)
 {
 	const bool is_work = queue->kind == QueueKind::work;
 	const StateGauges *gauges = &queue->gauges[i];
@@ -128,6 +168,8 @@ put_queue(ReturnSetInfo *set, const QueueState *queue, int i, TimestampTz collec
 	nulls[queue_state_bytes] = is_work;
 	values[queue_state_bytes] = Int64GetDatum(queue->bytes);
 	values[queue_state_collected_at] = TimestampTzGetDatum(collected_at);
+	put_events(counting, is_work ? EventScope::work : EventScope::log, queue->queue_id, is_work ? i + 1 : 0,
+			   Event::added, Event::expired, values + queue_state_first_event, nulls + queue_state_first_event);
 	tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 }
 
@@ -143,17 +185,18 @@ Datum
 queen_stat_queues(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+	const Counting counting = counting_now(own_tables());
 	StateSnapshot state;
 
 	InitMaterializedSRF(fcinfo, 0);
-	snapshot_read(own_tables(), &state);
+	snapshot_read(counting.tables, &state);
 	for (int q = 0; q < state.queue_count; q++)
 	{
 		const QueueState *queue = &state.queues[q];
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = queue->kind == QueueKind::work ? priority_count - 1 : 0; i >= 0; i--)
-			put_queue(set, queue, i, state.record.collected_at);
+			put_queue(set, &counting, queue, i, state.record.collected_at);
 	}
 	return (Datum) 0;
 }
@@ -163,10 +206,11 @@ Datum
 queen_stat_groups(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *set = (ReturnSetInfo *) fcinfo->resultinfo;
+	const Counting counting = counting_now(own_tables());
 	StateSnapshot state;
 
 	InitMaterializedSRF(fcinfo, 0);
-	snapshot_read(own_tables(), &state);
+	snapshot_read(counting.tables, &state);
 	for (int g = 0; g < state.group_count; g++)
 	{
 		const GroupState *group = &state.groups[g];
@@ -186,6 +230,8 @@ queen_stat_groups(PG_FUNCTION_ARGS)
 		values[group_state_oldest_ready_age] = age(group->gauges.oldest_ready, state.record.collected_at);
 		values[group_state_oldest_in_flight_age] = age(group->gauges.oldest_in_flight, state.record.collected_at);
 		values[group_state_collected_at] = TimestampTzGetDatum(state.record.collected_at);
+		put_events(&counting, EventScope::group, queue->queue_id, group->group_id, Event::delivered, Event::dead,
+				   values + group_state_first_event, nulls + group_state_first_event);
 		tuplestore_putvalues(set->setResult, set->setDesc, values, nulls);
 	}
 	return (Datum) 0;

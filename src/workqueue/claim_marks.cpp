@@ -210,16 +210,10 @@ ended(bool committed)
 }
 
 void
-sub_committed(SubTransactionId self, SubTransactionId parent)
-{
-	kept_array_reparent(&notes, self, parent);
-}
-
-void
 sub_aborted(SubTransactionId self)
 {
-	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
-		play(&notes.items[--notes.count], false);
+	while (const Note *note = kept_array_take(&notes, self))
+		play(note, false);
 	/* what is not noted may be of this one */
 	tell_of_overrun();
 }
@@ -338,7 +332,8 @@ note_of(const MarkKey *key, int64 queue_id)
 
 } // namespace
 
-const TransactionParticipant claim_marks_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
+const TransactionParticipant claim_marks_participant = {
+	nullptr, nullptr, ended, nullptr, kept_array_sub_committed<notes>, sub_aborted};
 
 void
 claim_marks_init()

@@ -48,20 +48,6 @@ ended(bool committed)
 	kept_array_clear(&notes);
 }
 
-void
-sub_committed(SubTransactionId self, SubTransactionId parent)
-{
-	kept_array_reparent(&notes, self, parent);
-}
-
-/* The locks that were taken since the savepoint are released. */
-void
-sub_aborted(SubTransactionId self)
-{
-	while (notes.count > 0 && notes.items[notes.count - 1].sub == self)
-		notes.count--;
-}
-
 /* Find the queue and hold it; returns the shard. */
 int16
 hold(const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *queue)
@@ -102,7 +88,9 @@ hold(const pg_uuid_t *tenant, Name name, bool may_create, QueueRow *queue)
 
 } // namespace
 
-const TransactionParticipant put_participant = {nullptr, nullptr, ended, nullptr, sub_committed, sub_aborted};
+/* the locks that were taken since a savepoint go with it */
+const TransactionParticipant put_participant = {
+	nullptr, nullptr, ended, nullptr, kept_array_sub_committed<notes>, kept_array_sub_aborted<notes>};
 
 void
 put_open(PutTarget *target, const pg_uuid_t *tenant, Name queue, bool may_create)

@@ -175,6 +175,27 @@ TEST(EventCounts, WhatIsTakenLeavesAPlaceThatBeginsAtNothing)
 	EXPECT_EQ(event_table_state(*t).evicted, 0U) << "there was a place";
 }
 
+TEST(EventCounts, OneIsFoundByItsObjectAlone)
+{
+	const Table t(64);
+	EventCounts found;
+
+	for (int i = 1; i <= 64; i++)
+		t.add(object(i), i, i + 100);
+	for (int i = 1; i <= 64; i++)
+	{
+		ASSERT_TRUE(event_find(*t, object(i), &found));
+		EXPECT_EQ(found.object, object(i));
+		EXPECT_EQ(found.amounts.of[static_cast<std::uint32_t>(Event::added)], static_cast<std::uint64_t>(i));
+		EXPECT_EQ(found.since, i + 100);
+	}
+	EXPECT_FALSE(event_find(*t, object(65), &found));
+	EXPECT_FALSE(event_find(*t, object(1, 1, EventScope::work), &found));
+	EXPECT_FALSE(event_find(*t, object(1, 0, EventScope::log, database + 1), &found));
+	EXPECT_TRUE(event_take(*t, object(1), nullptr));
+	EXPECT_FALSE(event_find(*t, object(1), &found));
+}
+
 TEST(EventCounts, ResetIsOfAQueueWithItsGroupsOrOfAll)
 {
 	const Table t(16);
