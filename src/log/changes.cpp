@@ -32,6 +32,10 @@ struct Head
 /* 1.6 MB: who reads once a second keeps up with 65,536 changes a second */
 constexpr uint32 capacity = 65536;
 constexpr uint32 most_held = 256;
+/* Who follows comes at least each changes_interval, and so often that a quarter of the feed comes in between. */
+constexpr int64 interval_least = 50 * 1000;
+constexpr uint64 changes_between_reads = capacity / 4;
+constexpr int most_reads = 64; /* of 1,000 changes at most */
 
 constinit Head *head = nullptr;
 constinit bool cursor_written = false; /* by this transaction */
@@ -121,6 +125,27 @@ changes_read(Oid tables, uint64 *position, core::Change *out, uint32 room, uint3
 	}
 	*count = read.count;
 	return !read.overrun;
+}
+
+int64
+changes_follow(Oid tables, uint64 *position, bool *lost, void (*fn)(const core::Change *change, void *arg), void *arg)
+{
+	const uint64 from = *position;
+	core::Change changes[1000];
+	uint64 read;
+
+	for (int i = 0; i < most_reads && *position != changes_end(); i++)
+	{
+		uint32 count;
+
+		if (!changes_read(tables, position, changes, lengthof(changes), &count))
+			*lost = true;
+		for (uint32 c = 0; c < count; c++)
+			fn(&changes[c], arg);
+	}
+	read = Max(*position - from, 1);
+	return Max(Min((int64) ((uint64) changes_interval * changes_between_reads / read), changes_interval),
+			   interval_least);
 }
 
 uint64

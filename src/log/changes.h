@@ -33,6 +33,16 @@ uint64 changes_end();
  */
 bool changes_read(Oid tables, uint64 *position, core::Change *out, uint32 room, uint32 *count);
 
+/* Without memory: in how many microseconds to look at everything again. */
+inline constexpr int64 changes_interval = 10 * USECS_PER_SEC;
+
+/*
+ * Show fn what comes behind a position, which moves on, some 64,000 changes at most; *lost becomes true when everything is to be looked at. Returns in how
+ * many microseconds to do so again, lest something is lost. Raises what fn does.
+ */
+int64 changes_follow(Oid tables, uint64 *position, bool *lost, void (*fn)(const core::Change *change, void *arg),
+					 void *arg);
+
 /*
  * Whether any cursor was moved, leased or blocked since: goes up, in all databases, when a transaction that has written one is visible. Take it before a
  * snapshot: what that does not see makes it go up later.

@@ -23,11 +23,6 @@ constexpr int most_looks = 1000;
 constexpr int queues_of_look = 16;
 /* A walk that is owed takes at most one part in so many of the time. */
 constexpr int64 walk_share = 20;
-/* The feed is read at least that often, and so often that a quarter of it comes in between. */
-constexpr int64 read_interval = 10 * USECS_PER_SEC;
-constexpr int64 read_interval_least = 50 * 1000;
-constexpr uint64 changes_between_reads = 16384;
-constexpr int most_reads = 64; /* of 1,024 changes at most */
 
 struct Watch
 {
@@ -90,10 +85,11 @@ entry_of(int64 partition_id)
 }
 
 void
-take_note(const core::Change *change)
+take_note(const core::Change *change, void *arg)
 {
 	WatchedEnds *entry;
 
+	(void) arg;
 	if (change->partition_id == 0)
 	{
 		watch.walk_owed = true;
@@ -316,30 +312,13 @@ int64
 ends_watch_read()
 {
 	const Oid tables = own_tables();
-	core::Change changes[1000];
-	uint64 from;
-	uint64 read;
 
 	if (watch.tables != tables)
 		begin_anew(tables);
-	if (!changes_are_shared())
-	{
-		watch.walk_owed = true;
-		return read_interval;
-	}
-	from = watch.position;
-	for (int i = 0; i < most_reads && watch.position != changes_end(); i++)
-	{
-		uint32 count;
-
-		if (!changes_read(tables, &watch.position, changes, lengthof(changes), &count))
-			watch.walk_owed = true;
-		for (uint32 c = 0; c < count; c++)
-			take_note(&changes[c]);
-	}
-	read = Max(watch.position - from, 1);
-	return Max(Min((int64) ((uint64) read_interval * changes_between_reads / read), read_interval),
-			   read_interval_least);
+	if (changes_are_shared())
+		return changes_follow(tables, &watch.position, &watch.walk_owed, take_note, nullptr);
+	watch.walk_owed = true;
+	return changes_interval;
 }
 
 bool

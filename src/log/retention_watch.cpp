@@ -21,11 +21,6 @@ namespace
 
 /* Partitions that a step looks at while there is nothing to do. */
 constexpr int most_looks = 1000;
-/* The feed is read at least that often, and so often that a quarter of it comes in between. */
-constexpr int64 read_interval = 10 * USECS_PER_SEC;
-constexpr int64 read_interval_least = 50 * 1000;
-constexpr uint64 changes_between_reads = 16384;
-constexpr int most_reads = 64; /* of 1,024 changes at most, in a step */
 /* What was due in vain is looked at again after an eighth of the age that made it due, within bounds. */
 constexpr int64 again_part = 8;
 constexpr int64 again_least = 5 * USECS_PER_SEC;
@@ -215,8 +210,9 @@ age_of(int64 queue_id)
 /* ---- what was told ---- */
 
 void
-read_change(const core::Change *change, TimestampTz now)
+read_change(const core::Change *change, void *arg)
 {
+	const TimestampTz now = *(const TimestampTz *) arg;
 	WatchedPartition *entry;
 	TimestampTz due;
 
@@ -235,25 +231,10 @@ read_change(const core::Change *change, TimestampTz now)
 void
 read_feed(TimestampTz now)
 {
-	core::Change changes[1000];
-	uint64 from = watch.position;
-	uint64 read;
-
 	if (now - watch.read_at < watch.read_after && now >= watch.read_at)
 		return;
-	for (int i = 0; i < most_reads && watch.position != changes_end(); i++)
-	{
-		uint32 count;
-
-		if (!changes_read(watch.tables, &watch.position, changes, lengthof(changes), &count))
-			watch.walk_owed = true;
-		for (uint32 c = 0; c < count; c++)
-			read_change(&changes[c], now);
-	}
-	read = Max(watch.position - from, 1);
+	watch.read_after = changes_follow(watch.tables, &watch.position, &watch.walk_owed, read_change, &now);
 	watch.read_at = now;
-	watch.read_after =
-		Max(Min((int64) ((uint64) read_interval * changes_between_reads / read), read_interval), read_interval_least);
 }
 
 /* Options that have become shorter make partitions due that nothing tells of. */
