@@ -92,6 +92,20 @@ fill_state(MessageRow *row)
 	row->values[message_col_attempts] = Int16GetDatum((int16) Min(row->attempts, PG_INT16_MAX));
 }
 
+/* Whose messages: the first keys of a scan. Returns the column of the next one. */
+AttrNumber
+key_messages(IndexScan *scan, MarkedIndex index, int64 log_id, int16 priority)
+{
+	AttrNumber column = 1;
+
+	index_scan_reset_keys(scan);
+	if (index != MarkedIndex::expiry)
+		index_scan_key_int8(scan, column++, BTEqualStrategyNumber, log_id);
+	if (index != MarkedIndex::expiry && priority != 0)
+		index_scan_key_int2(scan, column++, priority);
+	return column;
+}
+
 } // namespace
 
 void
@@ -260,13 +274,8 @@ message_scan_open(IndexScan *scan, const MessageTable *messages, MarkedIndex ind
 void
 message_scan_start(IndexScan *scan, MarkedIndex index, int64 log_id, int16 priority, int64 from)
 {
-	AttrNumber column = 1;
+	const AttrNumber column = key_messages(scan, index, log_id, priority);
 
-	index_scan_reset_keys(scan);
-	if (index != MarkedIndex::expiry)
-		index_scan_key_int8(scan, column++, BTEqualStrategyNumber, log_id);
-	if (index != MarkedIndex::expiry && priority != 0)
-		index_scan_key_int2(scan, column++, priority);
 	if (index == MarkedIndex::ready && priority != 0)
 		index_scan_key_int8(scan, column, BTGreaterEqualStrategyNumber, from);
 	else if (index == MarkedIndex::expiry || priority != 0)
@@ -275,10 +284,13 @@ message_scan_start(IndexScan *scan, MarkedIndex index, int64 log_id, int16 prior
 }
 
 void
-message_scan_start_expired(IndexScan *scan, TimestampTz now)
+message_scan_start_until(IndexScan *scan, MarkedIndex index, int64 log_id, int16 priority, TimestampTz from,
+						 TimestampTz until)
 {
-	index_scan_reset_keys(scan);
-	index_scan_key_time(scan, 1, BTLessEqualStrategyNumber, now);
+	const AttrNumber column = key_messages(scan, index, log_id, priority);
+
+	index_scan_key_time(scan, column, BTGreaterEqualStrategyNumber, from);
+	index_scan_key_time(scan, column, BTLessEqualStrategyNumber, until);
 	index_scan_start(scan);
 }
 

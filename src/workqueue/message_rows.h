@@ -115,8 +115,9 @@ void message_delete(MessageTable *messages, const MessageRow *row, int64 queue_i
 void message_scan_open(IndexScan *scan, const MessageTable *messages, MarkedIndex index, Snapshot snapshot);
 void message_scan_start(IndexScan *scan, MarkedIndex index, int64 log_id, int16 priority, int64 from);
 
-/* The same by expiry, for those that have expired alone: the dead entries of all that had not when it was taken are no part of it. */
-void message_scan_start_expired(IndexScan *scan, TimestampTz now);
+/* The same of the indexes by time, up to a key: what lies behind it, the dead entries too, is no part of it. */
+void message_scan_start_until(IndexScan *scan, MarkedIndex index, int64 log_id, int16 priority, TimestampTz from,
+							  TimestampTz until);
 
 /* The same for one message: index_scan_next finds its row. The index is none of the marked ones. */
 void message_scan_start_one(IndexScan *scan, const pg_uuid_t *message_id);

@@ -5,6 +5,7 @@
  */
 #include "workqueue/state.h"
 
+#include "workqueue/floors.h"
 #include "workqueue/message_rows.h"
 
 namespace queen
@@ -16,17 +17,12 @@ namespace
 /* Reading the whole table, so many messages take as long as a seek; a page does, too. */
 constexpr int64 messages_of_seek = 7;
 
-/*
- * A held snapshot keeps the entries of all that was taken and acknowledged since, at the bottom of each index. When a collection took longer than what it met
- * explains, so many that follow begin at the marks of claims. Below them there is nothing but what has expired, which is found by its time, and what somebody
- * is taking, which is as good as in flight. The oldest in flight is then sought among those whose visibility ends first, so many at most.
- */
-constexpr int collections_by_marks = 20;
-constexpr int64 explained_time = 10 * 1000; /* microseconds, and for each message and seek … */
+/* A collection that takes longer than that is slow: microseconds, and for each message and seek. */
+constexpr int64 explained_time = 10 * 1000;
 constexpr int64 explained_of_one = 5;
-constexpr int most_running = 10000;
 
-constinit int by_marks = 0; /* collections to come */
+/* Calls that run at the same time enqueue in another order than by time. */
+constexpr int64 age_slack = USECS_PER_SEC;
 
 /* One collection. */
 struct States
@@ -40,8 +36,8 @@ struct States
 	IndexScan ready;
 	IndexScan in_flight;
 	IndexScan age;
-	int64 *marks; /* where scans of what is in flight begin, of each queue and priority; null: at the bottom */
-	int64 looks;  /* messages met, and seeks */
+	Floors floors;
+	int64 looks; /* messages met, and seeks */
 };
 
 int64
@@ -96,37 +92,24 @@ count_free(StateGauges *gauges, TupleTableSlot *slot, int32 limit, TimestampTz n
 
 /* ---- by the indexes ---- */
 
-int64
-mark_of(const States *states, const WorkQueueState *queue, int priority)
+QueueFloors *
+floors_of(const States *states, const WorkQueueState *queue)
 {
-	return states->marks == nullptr ? core::mark_bottom
-									: states->marks[(queue - states->queues) * priority_count + priority];
+	return &states->floors.queues[queue - states->queues];
 }
 
-void
-read_marks(States *states)
-{
-	states->marks =
-		(int64 *) palloc_extended(sizeof(int64) * priority_count * (Size) Max(states->count, 1), MCXT_ALLOC_HUGE);
-	for (int q = 0; q < states->count; q++)
-		for (int i = 0; i < priority_count; i++)
-		{
-			const MarkKey key = {states->messages.tables, states->queues[q].log_id, (int16) (i + priority_low),
-								 MarkedIndex::in_flight};
-
-			states->marks[q * priority_count + i] =
-				states->queues[q].stored_in_flight[i] == 0 ? core::mark_bottom : claim_mark(&key);
-		}
-}
-
-/* Messages that have expired and are not deleted yet, of all queues, because the index is: never delivered, or below the mark of their queue. */
+/*
+ * Messages that have expired and are not deleted yet, of all queues, because the index is: never delivered, or below where the scan of their queue's
+ * elapsed ones begins.
+ */
 void
 find_expired(States *states)
 {
+	TimestampTz floor = states->now;
 	IndexScan scan;
 
 	message_scan_open(&scan, &states->messages, MarkedIndex::expiry, states->snapshot);
-	message_scan_start_expired(&scan, states->now);
+	message_scan_start_until(&scan, MarkedIndex::expiry, 0, 0, states->floors.expiry, states->now);
 	while (index_scan_next(&scan, ForwardScanDirection))
 	{
 		WorkQueueState *queue;
@@ -134,94 +117,89 @@ find_expired(States *states)
 		int i;
 
 		message_row_read(scan.slot, &row);
+		floor = Min(floor, row.expires_at);
 		states->looks++;
 		i = row.priority - priority_low;
 		queue = queue_of(states, row.log_id);
-		if (queue == nullptr ||
-			(row.in_flight && (row.visible_at > states->now || row.visible_at >= mark_of(states, queue, i))))
+		if (queue == nullptr || (row.in_flight && (row.visible_at > states->now ||
+												   row.visible_at >= floors_of(states, queue)->in_flight[i])))
 			continue;
 		queue->met_ready[i] += !row.in_flight;
 		queue->met_in_flight[i] += row.in_flight;
 		queue->gauges[i].expired++;
 	}
 	index_scan_close(&scan);
+	states->floors.expiry = floor;
 }
 
-/* Those whose visibility is over: delivered once at least, and in nobody's hands. Leaves the scan at the first whose is not; false when there is none. */
-bool
-find_elapsed(States *states, WorkQueueState *queue, int16 priority)
+/* Those whose visibility is over: delivered once at least, and in nobody's hands. oldest: of all that were met. */
+void
+find_elapsed(States *states, WorkQueueState *queue, int16 priority, TimestampTz *oldest)
 {
 	const int i = priority - priority_low;
 	IndexScan *scan = &states->in_flight;
 
-	message_scan_start(scan, MarkedIndex::in_flight, queue->log_id, priority, mark_of(states, queue, i));
+	message_scan_start_until(scan, MarkedIndex::in_flight, queue->log_id, priority,
+							 floors_of(states, queue)->in_flight[i], states->now);
 	while (index_scan_next(scan, ForwardScanDirection))
 	{
-		if (int8_of(scan->slot, message_col_visible_at) > states->now)
-			return true;
 		states->looks++;
 		queue->met_in_flight[i]++;
+		*oldest = Min(*oldest, int8_of(scan->slot, message_col_enqueued_at));
 		count_free(&queue->gauges[i], scan->slot, queue->limit, states->now);
 	}
-	return false;
 }
 
-/* The first that was never delivered and has not expired. */
-void
-find_oldest_ready(States *states, const WorkQueueState *queue, int16 priority, StateGauges *gauges)
+/* The first that was never delivered and has not expired. False when there is none but what somebody has been taking since the last collection. */
+bool
+find_oldest_ready(States *states, const WorkQueueState *queue, int16 priority, TimestampTz *oldest)
 {
 	const MarkKey key = {states->messages.tables, queue->log_id, priority, MarkedIndex::ready};
+	int64 *floor = &floors_of(states, queue)->ready[priority - priority_low];
+	const int64 mark = claim_mark(&key);
+	int64 from = mark == core::mark_bottom ? *floor : mark;
 	IndexScan *scan = &states->ready;
-	int64 from = claim_mark(&key);
-	bool found = false;
 
 	for (;;)
 	{
 		message_scan_start(scan, MarkedIndex::ready, queue->log_id, priority, from);
-		while (!found && index_scan_next(scan, ForwardScanDirection))
+		while (index_scan_next(scan, ForwardScanDirection))
 		{
 			states->looks++;
-			found = int8_of(scan->slot, message_col_expires_at) > states->now;
+			if (int8_of(scan->slot, message_col_expires_at) <= states->now)
+				continue;
+			*oldest = int8_of(scan->slot, message_col_enqueued_at);
+			*floor = from == mark ? mark : int8_of(scan->slot, message_col_order);
+			return true;
 		}
 		/* below the mark are those that somebody is taking */
-		if (found || from == core::mark_bottom)
-			break;
-		from = core::mark_bottom;
+		if (from <= *floor)
+			return false;
+		from = *floor;
 	}
-	if (found)
-		gauges->oldest_ready = Min(gauges->oldest_ready, int8_of(scan->slot, message_col_enqueued_at));
 }
 
-/* From where find_elapsed has left the scan. */
+/* Beginning where the last collection has met the first one. oldest: of those that are not in flight any more, too. */
 void
-find_oldest_running(States *states, StateGauges *gauges)
-{
-	IndexScan *scan = &states->in_flight;
-	int64 met = 0;
-
-	do
-	{
-		met++;
-		gauges->oldest_in_flight = Min(gauges->oldest_in_flight, int8_of(scan->slot, message_col_enqueued_at));
-	} while (met < Min(gauges->in_flight, most_running) && index_scan_next(scan, ForwardScanDirection));
-	states->looks += met;
-}
-
-void
-find_oldest_in_flight(States *states, const WorkQueueState *queue, int16 priority, StateGauges *gauges)
+find_oldest_in_flight(States *states, const WorkQueueState *queue, int16 priority, StateGauges *gauges,
+					  TimestampTz *oldest)
 {
 	IndexScan *scan = &states->age;
 
 	index_scan_reset_keys(scan);
 	index_scan_key_int8(scan, 1, BTEqualStrategyNumber, queue->log_id);
 	index_scan_key_int2(scan, 2, priority);
+	index_scan_key_time(scan, 3, BTGreaterEqualStrategyNumber, floors_of(states, queue)->age[priority - priority_low]);
 	index_scan_start(scan);
 	while (index_scan_next(scan, ForwardScanDirection))
 	{
+		const TimestampTz enqueued_at = int8_of(scan->slot, message_col_enqueued_at);
+
 		states->looks++;
+		*oldest = Min(*oldest, enqueued_at);
 		if (int8_of(scan->slot, message_col_visible_at) > states->now)
 		{
-			gauges->oldest_in_flight = int8_of(scan->slot, message_col_enqueued_at);
+			gauges->oldest_in_flight = enqueued_at;
 			return;
 		}
 	}
@@ -234,18 +212,22 @@ find_of_priority(States *states, WorkQueueState *queue, int16 priority)
 	const int i = priority - priority_low;
 	const int64 unexpired = queue->stored_ready[i] - queue->met_ready[i];
 	StateGauges *gauges = &queue->gauges[i];
-	bool runs = false;
+	/* of what is in flight, or may be one day: enqueued before now, and not expired when it was not delivered yet */
+	TimestampTz oldest = states->now;
+	TimestampTz oldest_ready = DT_NOEND;
+	bool known = true;
 
 	if (queue->stored_in_flight[i] != 0)
-		runs = find_elapsed(states, queue, priority);
+		find_elapsed(states, queue, priority, &oldest);
 	gauges->in_flight = queue->stored_in_flight[i] - queue->met_in_flight[i];
-	if (runs && gauges->in_flight > 0 && states->marks != nullptr)
-		find_oldest_running(states, gauges);
-	else if (gauges->in_flight > 0)
-		find_oldest_in_flight(states, queue, priority, gauges);
+	if (gauges->in_flight > 0)
+		find_oldest_in_flight(states, queue, priority, gauges, &oldest);
 	if (unexpired > 0)
-		find_oldest_ready(states, queue, priority, gauges);
+		known = find_oldest_ready(states, queue, priority, &oldest_ready);
+	gauges->oldest_ready = Min(gauges->oldest_ready, oldest_ready);
 	gauges->ready += unexpired;
+	if (known)
+		floors_of(states, queue)->age[i] = Min(oldest, oldest_ready) - age_slack;
 	states->looks += (queue->stored_in_flight[i] != 0) + (gauges->in_flight > 0) + (unexpired > 0);
 }
 
@@ -261,8 +243,7 @@ find_by_indexes(States *states)
 	message_scan_open(&states->ready, &states->messages, MarkedIndex::ready, states->snapshot);
 	message_scan_open(&states->in_flight, &states->messages, MarkedIndex::in_flight, states->snapshot);
 	index_scan_open(&states->age, table, states->by_age, states->snapshot);
-	if (by_marks > 0)
-		read_marks(states);
+	floors_begin(&states->floors, &states->messages, states->queues, states->count);
 	find_expired(states);
 	for (int i = 0; i < states->count; i++)
 	{
@@ -274,10 +255,8 @@ find_by_indexes(States *states)
 	index_scan_close(&states->in_flight);
 	index_scan_close(&states->ready);
 	index_close(states->by_age, NoLock);
-	if (by_marks > 0)
-		by_marks--;
-	else if (GetCurrentTimestamp() - began > explained_time + explained_of_one * states->looks)
-		by_marks = collections_by_marks;
+	floors_end(&states->floors, states->messages.tables,
+			   GetCurrentTimestamp() - began > explained_time + explained_of_one * states->looks);
 }
 
 /* ---- by the table ---- */

@@ -214,6 +214,8 @@ for (1 .. 40)
 	$sql->(q{SELECT count(*) FROM generate_series(1, 100) i, LATERAL queen.enqueue_batch('kept', (SELECT jsonb_agg(j) FROM generate_series(1, 100) j WHERE i > 0))});
 	$sql->(q{SELECT count(queen.acknowledge(message_id, receipt)) FROM queen.dequeue('kept', 10000, '1 s')});
 }
+# what follows is looked for from a second before it on
+sleep 1.1;
 # one of each kind: ready again, exhausted, expired in flight, in flight, never delivered, expired
 $sql->(q{SELECT count(*) FROM queen.enqueue_batch('kept', '[1, 2, 3, 4, 5, 6, 7, 8]') a, queen.enqueue_batch('kept', '[1, 2, 3, 4]', 'high', '2 s') b});
 $sql->(q{SELECT count(*) FROM queen.dequeue('kept', 3, '1 s')});
@@ -227,16 +229,42 @@ my $kept = q{SELECT string_agg(concat_ws(' ', v.priority, v.ready, v.in_flight, 
 	bool_and((v.ready, v.in_flight, v.exhausted, v.expired) = (c.ready, c.in_flight, c.exhausted, c.expired)), round(min(extract(epoch FROM v.collected_at) - v.oldest_in_flight_age::numeric) FILTER (WHERE v.in_flight > 0), 3)
 	FROM queen.pg_stat_queen_queues v JOIN queen.count_messages('kept') c USING (priority) WHERE v.queue = 'kept'};
 my $turn = "DO 'BEGIN PERFORM queen.collect(); END'; SELECT last_time FROM queen.pg_stat_queen_collector; $kept;";
-# of one session: the second collection knows that the first one took long
-my ($slow, $by_bottom, $quick, $by_marks) = split /\n/, $sql->("SET jit = off; $turn $turn");
+# one session, which remembers
+my $collector = background($node);
+my $met = q{SELECT pg_stat_force_next_flush(); SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE relid = 'queen.messages'::regclass;};
+my $answers = sub { return grep { /\S/ } split /\n/, $collector->query_safe("$_[0]") };
+$answers->('SET jit = off');
+my ($slow, $by_bottom) = $answers->($turn);
+my ($quick, $by_floors) = $answers->($turn);
 like($by_bottom, qr/\|t\|/, 'with a held snapshot what is collected is what is counted') or diag($by_bottom);
-is($by_marks, $by_bottom, 'from the marks on it is the same');
+is($by_floors, $by_bottom, 'behind what was dead it is the same');
 cmp_ok($quick, '<', $slow / 3, 'and takes a part of the time') or diag("$slow ms, then $quick ms");
+# what dies from one collection to the next is met once, and what lives among it is found
+sub met
+{
+	my ($from, $to, $is) = $answers->("$met DO 'BEGIN PERFORM queen.collect(); END'; $met $kept;");
+	return ($to - $from, $is);
+}
+for my $round (1 .. 3)
+{
+	$sql->(q{SELECT count(*) FROM generate_series(1, 50) i, LATERAL queen.enqueue_batch('kept', (SELECT jsonb_agg(j) FROM generate_series(1, 100) j WHERE i > 0))});
+	$sql->(q{SELECT count(queen.acknowledge(message_id, receipt)) FROM queen.dequeue('kept', 5000, '1 h')});
+	$sql->(q{SELECT count(*) FROM queen.enqueue_batch('kept', '[1, 2]')});
+	my ($entries, $is) = met();
+	like($is, qr/\|t\|/, "round $round: what is collected is what is counted") or diag($is);
+	cmp_ok($entries, '<', 25000, "round $round: of 400,000 dead entries of each index only the new ones are met");
+}
 # the last one that was taken had its whole time to live before it
 my $walked = q{SELECT pg_stat_force_next_flush(); SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE indexrelid = 'queen.messages_expires_at_idx'::regclass};
 my ($before, $behind) = grep { /\d/ } split /\n/, $sql->("$walked; SELECT FROM queen.collect(); $walked");
 cmp_ok($behind - $before, '<', 1000, 'what is consumed is not met again by its time to live');
+# until it is let go what SQL writes below is passed by, and then it is found
+$sql->(q{UPDATE queen.messages SET enqueued_at = enqueued_at - interval '1 day' WHERE message_id = (SELECT message_id FROM queen.messages WHERE state = 'IN_FLIGHT' AND visible_at > now() LIMIT 1)});
+my $oldest = "DO 'BEGIN PERFORM queen.collect(); END'; SELECT max(oldest_in_flight_age) > 80000 FROM queen.pg_stat_queen_queues;";
+is(join(' ', $answers->($oldest)), 'f', 'behind the held snapshot an older one is not looked for');
 $holder->query('COMMIT');
+is(join(' ', $answers->($oldest)), 't', 'when that has gone it is found');
+$collector->quit;
 
 # ---- ten thousand queues, of which each has what it has ----
 
