@@ -106,8 +106,8 @@ COMMENT ON COLUMN queen.pg_stat_queen_groups.stats_reset IS 'Since when that is 
 CREATE VIEW queen.pg_stat_queen_collector AS SELECT s.* FROM queen.stat_collector() s;
 COMMENT ON VIEW queen.pg_stat_queen_collector IS
 'How the collection of queues'' state goes in this database, since the server started: one row. Exact, from shared memory.';
-COMMENT ON COLUMN queen.pg_stat_queen_collector.attempts IS 'Collections, those that failed included.';
-COMMENT ON COLUMN queen.pg_stat_queen_collector.failures IS 'Collections that failed. The last state stays in the views; the keeper that met the error ends, and a fresh one takes its place.';
+COMMENT ON COLUMN queen.pg_stat_queen_collector.attempts IS 'Collections: the keeper''s, those that failed included, and those of queen.collect().';
+COMMENT ON COLUMN queen.pg_stat_queen_collector.failures IS 'Collections of the keeper that failed; one of queen.collect() tells who called it. The last state stays in the views; the keeper that met the error ends, and a fresh one takes its place.';
 COMMENT ON COLUMN queen.pg_stat_queen_collector.collected_at IS 'Of when the state is that the views show; null when there is none.';
 COMMENT ON COLUMN queen.pg_stat_queen_collector.snapshot_age IS 'Seconds since then: alert on it. By a clock that nobody sets.';
 COMMENT ON COLUMN queen.pg_stat_queen_collector.last_time IS 'How long the last collection took, in milliseconds.';

@@ -73,6 +73,7 @@ constexpr uint32 most_messages = 1000;
 
 constexpr uint32 kept_notes = 64;
 constinit KeptArray<Note, kept_notes> notes = {};
+constinit bool excused = false;	   /* what is rolled back is no message's fault */
 constinit uint32 burials = 0;	   /* among the notes */
 constinit uint32 new_messages = 0; /* the same: of work queues, with nothing counted, and not spare */
 
@@ -179,7 +180,7 @@ is_new_message(const Note *note)
 void
 roll_back(const Note *note)
 {
-	const bool delivered = !is_burial(note);
+	const bool delivered = !is_burial(note) && !excused;
 	const int32 aborted = note->counted < PG_INT32_MAX ? note->counted + delivered : PG_INT32_MAX;
 	Set *set = set_of(&note->key);
 	Place *place;
@@ -244,6 +245,7 @@ ended(bool committed)
 	}
 	burials = 0;
 	new_messages = 0;
+	excused = false;
 	kept_array_clear(&notes);
 }
 
@@ -256,6 +258,7 @@ sub_aborted(SubTransactionId self)
 		new_messages -= is_new_message(note);
 		roll_back(note);
 	}
+	excused = false;
 }
 
 void
@@ -404,6 +407,12 @@ void
 aborted_message_note(Oid tables, int64 log_id, int64 order, bool delivered, int32 written)
 {
 	note_delivery(key_of_message(tables, log_id, order), 0, delivered ? 0 : -1, written);
+}
+
+void
+aborted_excuse()
+{
+	excused = true;
 }
 
 bool

@@ -49,6 +49,9 @@ int32 aborted_message(Oid tables, int64 log_id, int64 order, bool own);
 void aborted_message_note(Oid tables, int64 log_id, int64 order, bool delivered, int32 written);
 bool aborted_message_buried();
 
+/* What fails now is queen's fault, and no message's: what this transaction, or its savepoint, has delivered is not counted as that. */
+void aborted_excuse();
+
 /* Forget what is counted: the cursor was moved, and begins anew. */
 void aborted_forget(Oid tables, int64 partition_id, int64 group_id);
 

@@ -33,10 +33,11 @@ struct WorkQueueState
 	/* what is counted: as the rows say */
 	int64 stored_ready[priority_count];
 	int64 stored_in_flight[priority_count];
-	/* messages that were met: all there are, or those that time has changed */
-	bool met_all;
+	/* messages that were met: those that time has changed and a few others, or all there are */
 	int64 met_ready[priority_count];
 	int64 met_in_flight[priority_count];
+	bool met_all_ready[priority_count];
+	bool met_all_in_flight[priority_count];
 	StateGauges gauges[priority_count];
 };
 

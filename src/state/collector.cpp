@@ -22,7 +22,7 @@ namespace queen
 namespace
 {
 
-/* A collection takes one part in so many of the time at most. */
+/* The keeper's collections take one part in so many of a core at most: waiting for a lock or the disk is no work. */
 constexpr int64 collect_share = 10;
 
 /* What is asked about a queue. */
@@ -172,7 +172,9 @@ check_count(const WorkQueueState *work, const Asked *asked, int priority, bool o
 	const int64 counted = of_ready ? work->stored_ready[priority] : work->stored_in_flight[priority];
 	const int64 met = of_ready ? work->met_ready[priority] : work->met_in_flight[priority];
 
-	if (work->met_all ? counted == met : counted >= met)
+	const bool all = of_ready ? work->met_all_ready[priority] : work->met_all_in_flight[priority];
+
+	if (all ? counted == met : counted >= met)
 		return;
 	drifted_report(own_tables(), work->log_id, DriftFinder::collection);
 	ereport(ERROR, (errcode(errcode_state_drifted),
@@ -180,7 +182,7 @@ check_count(const WorkQueueState *work, const Asked *asked, int priority, bool o
 						   of_ready ? "ready" : "in-flight"),
 					errdetail("Of priority %s %lld are counted, and %s%lld are there.",
 							  work_calls->priority_text((int16) (priority + 1)), (long long) counted,
-							  work->met_all ? "" : "at least ", (long long) met),
+							  all ? "" : "at least ", (long long) met),
 					errhint("The counts do not agree with table queen.messages, which is right. A keeper mends them "
 							"at once; where there is none, queen.rollup_rebuild() does.")));
 }
@@ -272,8 +274,33 @@ collect_side(Collection *c, bool whole)
 
 /* ---- the whole ---- */
 
+/* Microseconds of a processor that this process has used. */
+int64
+processor_time()
+{
+	PGRUsage usage;
+
+	pg_rusage_init(&usage);
+	return (int64) (usage.ru.ru_utime.tv_sec + usage.ru.ru_stime.tv_sec) * USECS_PER_SEC + usage.ru.ru_utime.tv_usec +
+		   usage.ru.ru_stime.tv_usec;
+}
+
+/* A collection that begins. */
+struct Start
+{
+	core::hotlist::Micros at;
+	int64 used; /* of the processor, before */
+};
+
+int64
+rest_after(const Start *start)
+{
+	return (processor_time() - start->used) * (collect_share - 1);
+}
+
+/* whole: a session's, without what is spread over several collections (log/side_counts), and behind which the keeper need not rest. */
 void
-run(bool whole, core::hotlist::Micros began)
+run(bool whole, const Start *start)
 {
 	StateSnapshot found = {};
 	Collection c = {};
@@ -297,21 +324,21 @@ run(bool whole, core::hotlist::Micros began)
 	found.queue_count = c.count;
 	found.groups = c.groups;
 	found.group_count = c.group_count;
-	snapshot_publish(own_tables(), &found, began);
+	snapshot_publish(own_tables(), &found, start->at, whole ? 0 : rest_after(start));
 }
 
 } // namespace
 
 void
-collect(bool whole)
+collect()
 {
-	const core::hotlist::Micros began = hotlist_now();
+	const Start start = {hotlist_now(), processor_time()};
 	const MemoryContext caller = CurrentMemoryContext;
 	const Oid tables = own_tables();
 
 	PG_TRY();
 	{
-		run(whole, began);
+		run(false, &start);
 	}
 	PG_CATCH();
 	{
@@ -319,7 +346,8 @@ collect(bool whole)
 
 		MemoryContextSwitchTo(caller);
 		error = CopyErrorData();
-		snapshot_failed(tables, began, error->sqlerrcode, error->message != nullptr ? error->message : "");
+		snapshot_failed(tables, start.at, rest_after(&start), error->sqlerrcode,
+						error->message != nullptr ? error->message : "");
 		FreeErrorData(error);
 		PG_RE_THROW();
 	}
@@ -350,7 +378,7 @@ collect_due()
 	if (!snapshot_record(tables, &record) || record.attempted == 0)
 		return 0;
 	/* also behind a failure, and for the process that follows: it has other things to do, too */
-	return Max(record.attempted + Max(interval, record.last_took * (collect_share - 1)) - hotlist_now(), 0);
+	return Max(record.attempted + Max(interval, record.rest) - hotlist_now(), 0);
 }
 
 QUEEN_FUNCTION(queen_collect)
@@ -359,6 +387,7 @@ QUEEN_FUNCTION(queen_collect)
 Datum
 queen_collect(PG_FUNCTION_ARGS)
 {
+	const Start start = {hotlist_now(), 0};
 	CollectorRecord record;
 
 	(void) fcinfo;
@@ -378,7 +407,7 @@ queen_collect(PG_FUNCTION_ARGS)
 	/* nobody keeps this session's memory up to date */
 	log_states_forget();
 	side_counts_forget();
-	collect(true);
+	run(true, &start);
 	log_states_forget();
 	side_counts_forget();
 	(void) snapshot_record(own_tables(), &record);

@@ -10,10 +10,10 @@ namespace queen
 {
 
 /*
- * Collect, in a transaction that has changed nothing. whole: without what is spread over several collections (log/side_counts). Raises, for one QN004: counts are found wrong; whatever it raises is counted first. Locks: the
- * tables', and what snapshot.cpp says.
+ * Collect, in a transaction that has changed nothing. Raises, for one QN004: counts are found wrong; whatever it raises is counted first. Locks: the tables',
+ * and what snapshot.cpp says.
  */
-void collect(bool whole);
+void collect();
 
 /* One bounded step of what need not wait for a collection; in how many microseconds to come again, 0: at once, before one. Raises. */
 int64 collect_ahead();

@@ -5,6 +5,7 @@
  */
 #include "state/shard_rows.h"
 
+#include "log/aborted.h"
 #include "log/queues.h"
 #include "server/errors.h"
 #include "server/settings.h"
@@ -58,7 +59,7 @@ queue_of(int64 log_id)
 raise_drifted(Oid tables, const ShardCounts *change, bool of_ready, int64 counted, int64 taken)
 {
 	drifted_report(tables, change->log_id, DriftFinder::commit);
-
+	aborted_excuse();
 	ereport(ERROR, (errcode(errcode_counts_drifted),
 					errmsg("the count of %s messages of %s would fall below zero", of_ready ? "ready" : "in-flight",
 						   queue_of(change->log_id)),

@@ -311,7 +311,7 @@ forget_database(Oid database)
 }
 
 void
-count_attempt(CollectorRecord *record, core::hotlist::Micros began, bool failed)
+count_attempt(CollectorRecord *record, core::hotlist::Micros began, int64 rest, bool failed)
 {
 	const core::hotlist::Micros now = hotlist_now();
 	const int64 took = now - began;
@@ -320,6 +320,7 @@ count_attempt(CollectorRecord *record, core::hotlist::Micros began, bool failed)
 	record->attempted = now;
 	record->failing = failed;
 	record->last_attempt = GetCurrentTimestamp();
+	record->rest = rest;
 	record->last_took = took;
 	record->longest = Max(record->longest, took);
 	record->total += took;
@@ -336,7 +337,7 @@ snapshot_init()
 }
 
 void
-snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros began)
+snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros began, int64 rest)
 {
 	const char *arrays[] = {(const char *) found->queues, (const char *) found->groups};
 	int rows[] = {found->queue_count, found->group_count};
@@ -352,7 +353,7 @@ snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros b
 	if (place == nullptr || place->record.collected > found->record.collected)
 	{
 		if (place != nullptr)
-			count_attempt(&place->record, began, false);
+			count_attempt(&place->record, began, rest, false);
 		unlock_both(m);
 		return;
 	}
@@ -376,7 +377,7 @@ snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros b
 		m->pools[kind].promised += after[kind].chunks - before[kind].chunks;
 		give_back(m, (PoolKind) kind, &before[kind]);
 	}
-	count_attempt(&place->record, began, false);
+	count_attempt(&place->record, began, rest, false);
 	place->record.collected = found->record.collected;
 	place->record.collected_at = found->record.collected_at;
 	place->record.queues = after[of_queues].rows;
@@ -386,7 +387,7 @@ snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros b
 }
 
 void
-snapshot_failed(Oid tables, core::hotlist::Micros began, int sqlstate, const char *message)
+snapshot_failed(Oid tables, core::hotlist::Micros began, int64 rest, int sqlstate, const char *message)
 {
 	Database *place;
 	Memory *m;
@@ -399,7 +400,7 @@ snapshot_failed(Oid tables, core::hotlist::Micros began, int sqlstate, const cha
 	{
 		CollectorRecord *record = &place->record;
 
-		count_attempt(record, began, true);
+		count_attempt(record, began, rest, true);
 		record->failures++;
 		record->last_failure = record->last_attempt;
 		record->last_sqlstate = sqlstate;

@@ -58,6 +58,7 @@ struct CollectorRecord
 	TimestampTz last_attempt;
 	TimestampTz collected_at; /* what the snapshot shows */
 	TimestampTz last_failure;
+	int64 rest; /* that the keeper's next one lets go by behind the last attempt, at least */
 	int64 last_took;
 	int64 longest;
 	int64 total;
@@ -84,12 +85,13 @@ void snapshot_init();
 
 /*
  * A collection has come to its end: what it found, when its record says, takes the place of what was there, unless that is newer. What finds no room
- * is left out, the youngest queues first. began: of hotlist_now(). Raises for memory only, before it changes anything, where not preloaded.
+ * is left out, the youngest queues first. began: of hotlist_now(); rest: see CollectorRecord. Raises for memory only, before it changes anything, where not
+ * preloaded.
  */
-void snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros began);
+void snapshot_publish(Oid tables, const StateSnapshot *found, core::hotlist::Micros began, int64 rest);
 
 /* It has failed: the last one stays. The same. */
-void snapshot_failed(Oid tables, core::hotlist::Micros began, int sqlstate, const char *message);
+void snapshot_failed(Oid tables, core::hotlist::Micros began, int64 rest, int sqlstate, const char *message);
 
 /* What is there of this database's tables, palloc'ed; nothing but zeros where none was collected. Raises for memory only. */
 void snapshot_read(Oid tables, StateSnapshot *copy);

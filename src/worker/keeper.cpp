@@ -157,7 +157,7 @@ collect_state(const TaskRun *run)
 	if (ahead == 0)
 		return 0;
 	if (collect_due() == 0)
-		collect(false);
+		collect();
 	return in(Min(ahead, collect_due()));
 }
 

@@ -24,6 +24,10 @@ constexpr int64 explained_of_one = 5;
 /* Calls that run at the same time enqueue in another order than by time. */
 constexpr int64 age_slack = USECS_PER_SEC;
 
+/* Queues of a collection of which is looked at what is not counted. */
+constexpr int most_probed = 32;
+constinit int64 next_probed = 0; /* a log_id */
+
 /* One collection. */
 struct States
 {
@@ -179,8 +183,8 @@ find_oldest_ready(States *states, const WorkQueueState *queue, int16 priority, T
 	}
 }
 
-/* Beginning where the last collection has met the first one. oldest: of those that are not in flight any more, too. */
-void
+/* Beginning where the last collection has met the first one; false when there is none. oldest: of those that are not in flight any more, too. */
+bool
 find_oldest_in_flight(States *states, const WorkQueueState *queue, int16 priority, StateGauges *gauges,
 					  TimestampTz *oldest)
 {
@@ -200,9 +204,10 @@ find_oldest_in_flight(States *states, const WorkQueueState *queue, int16 priorit
 		if (int8_of(scan->slot, message_col_visible_at) > states->now)
 		{
 			gauges->oldest_in_flight = enqueued_at;
-			return;
+			return true;
 		}
 	}
+	return false;
 }
 
 /* Where nothing is counted nothing is looked for: ten thousand empty queues cost nothing but their rows of counts. */
@@ -220,15 +225,57 @@ find_of_priority(States *states, WorkQueueState *queue, int16 priority)
 	if (queue->stored_in_flight[i] != 0)
 		find_elapsed(states, queue, priority, &oldest);
 	gauges->in_flight = queue->stored_in_flight[i] - queue->met_in_flight[i];
-	if (gauges->in_flight > 0)
-		find_oldest_in_flight(states, queue, priority, gauges, &oldest);
+	/* from the bottom on, it is met when there is one: counts that say so otherwise are wrong */
+	if (gauges->in_flight > 0 && !find_oldest_in_flight(states, queue, priority, gauges, &oldest))
+		queue->met_all_in_flight[i] = !states->floors.held;
 	if (unexpired > 0)
+	{
 		known = find_oldest_ready(states, queue, priority, &oldest_ready);
+		queue->met_all_ready[i] = !known && !states->floors.held;
+	}
 	gauges->oldest_ready = Min(gauges->oldest_ready, oldest_ready);
 	gauges->ready += unexpired;
 	if (known)
 		floors_of(states, queue)->age[i] = Min(oldest, oldest_ready) - age_slack;
 	states->looks += (queue->stored_in_flight[i] != 0) + (gauges->in_flight > 0) + (unexpired > 0);
+}
+
+bool
+is_there(IndexScan *scan, MarkedIndex index, const WorkQueueState *queue, int16 priority)
+{
+	message_scan_start(scan, index, queue->log_id, priority, core::mark_bottom);
+	return index_scan_next(scan, ForwardScanDirection);
+}
+
+/*
+ * Where nothing is counted there may be something nevertheless, when somebody has written it with triggers off: some queues are looked at in each
+ * collection, in turn.
+ */
+void
+probe(States *states)
+{
+	int at = 0;
+
+	while (at < states->count && states->queues[at].log_id < next_probed)
+		at++;
+	at = at < states->count ? at : 0;
+	for (int n = Min(states->count, most_probed); n > 0; n--)
+	{
+		WorkQueueState *queue = &states->queues[at];
+
+		for (int i = 0; i < priority_count; i++)
+		{
+			const int16 priority = (int16) (i + priority_low);
+
+			if (queue->stored_ready[i] == 0 && queue->met_ready[i] == 0)
+				queue->met_ready[i] = is_there(&states->ready, MarkedIndex::ready, queue, priority);
+			if (queue->stored_in_flight[i] == 0 && queue->met_in_flight[i] == 0)
+				queue->met_in_flight[i] = is_there(&states->in_flight, MarkedIndex::in_flight, queue, priority);
+		}
+		states->looks += 2 * priority_count;
+		at = (at + 1) % states->count;
+	}
+	next_probed = states->count > 0 ? states->queues[at].log_id : 0;
 }
 
 void
@@ -251,6 +298,8 @@ find_by_indexes(States *states)
 		for (int16 priority = priority_low; priority <= priority_high; priority++)
 			find_of_priority(states, &states->queues[i], priority);
 	}
+	if (!states->floors.held)
+		probe(states);
 	index_scan_close(&states->age);
 	index_scan_close(&states->in_flight);
 	index_scan_close(&states->ready);
@@ -288,7 +337,8 @@ find_by_table(States *states)
 	WorkQueueState *queue = nullptr;
 
 	for (int i = 0; i < states->count; i++)
-		states->queues[i].met_all = true;
+		for (int p = 0; p < priority_count; p++)
+			states->queues[i].met_all_ready[p] = states->queues[i].met_all_in_flight[p] = true;
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		int64 log_id;

@@ -201,6 +201,21 @@ my $load = load($node, '-c 8 -j 2 -T 5',
 finish_load($load, "collections in the middle of load, by several at once, do not fail");
 is($sql->('SELECT failures FROM queen.pg_stat_queen_collector'), '0', 'none of them');
 
+# ---- waiting for a lock is no work, which a rest would follow; what a session's call comes to is the session's ----
+
+$set->("queen.collect_interval = '1 s'");
+my $locker = background($node);
+$locker->query_safe('BEGIN; LOCK TABLE queen.messages');
+my $attempts = $sql->('SELECT attempts FROM queen.pg_stat_queen_collector');
+(undef, undef, my $cancelled) = $node->psql('postgres', q{SET statement_timeout = '100 ms'; SELECT queen.collect()});
+like($cancelled, qr/canceling statement/, 'a session gives up waiting for a lock');
+sleep 4;
+$locker->query_safe('COMMIT');
+$locker->quit;
+sleep 5;
+cmp_ok($sql->('SELECT attempts FROM queen.pg_stat_queen_collector'), '>=', $attempts + 3, 'a collection that has waited for a lock puts off no other');
+is($sql->('SELECT failures FROM queen.pg_stat_queen_collector'), '0', 'and has not failed, nor has the one that was cancelled');
+
 # ---- a held snapshot keeps what was taken in the indexes: collections begin behind it then, and say the same ----
 
 $set->('queen.collect_interval = 0');
