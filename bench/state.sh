@@ -198,12 +198,14 @@ if has_part held; then
 	begin_anew
 	make_load
 	setting "queen.collect_interval = '5 s'"
-	head_row "part" "single, messages/s, $clients clients" "against clean" "a collection, ms"
+	head_row "part" "single, messages/s, $clients clients" "against clean" "a collection, ms (mean)"
 	part() { # NAME
 		local held
-		held=$(SECONDS_OF_LOAD=$minute CLIENTS_OF_LOAD=$clients load single "${syncs##* }")
+		answer 'SELECT queen.reset_collector_stats()' >/dev/null
+		# what is dead stays where it is from part to part
+		held=$(SECONDS_OF_LOAD=$minute CLIENTS_OF_LOAD=$clients LOAD_GOES_ON=1 load single "${syncs##* }")
 		[ "$1" != clean ] || clean=$held
-		row "$1" "$held" "$(quotient "$held" "$clean" 2)" "$(answer 'SELECT last_time FROM queen.pg_stat_queen_collector')"
+		row "$1" "${held%%.*}" "$(quotient "$held" "$clean" 2)" "$(answer 'SELECT round((total_time / attempts)::numeric, 1) FROM queen.pg_stat_queen_collector')"
 	}
 	SECONDS_OF_LOAD=$((minute / 4 + 1)) CLIENTS_OF_LOAD=$clients load single "${syncs##* }" >/dev/null
 	part clean
@@ -214,6 +216,8 @@ if has_part held; then
 	kill "$holder" 2>/dev/null || true
 	psql -qXAt -c "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep(%' AND pid <> pg_backend_pid()" >/dev/null
 	holder=
+	answer 'VACUUM queen.messages' >/dev/null
+	part "clean again"
 	setting 'queen.collect_interval = 0'
 	echo
 fi

@@ -31,7 +31,7 @@ SQL
 # load WAY SYNC: messages/s
 load() {
 	local clients=${CLIENTS_OF_LOAD:-8} seconds=${SECONDS_OF_LOAD:-$each}
-	answer "TRUNCATE queen.messages" >/dev/null
+	[ -n "${LOAD_GOES_ON:-}" ] || answer "TRUNCATE queen.messages" >/dev/null
 	case $1 in
 		single) run single "$clients" "$2" -T "$seconds" -D batch=1 && reported tps ;;
 		batch) run batch "$clients" "$2" -T "$seconds" -D batch=100 -D messages="$load_text" && awk -v tps="$(reported tps)" 'BEGIN { printf "%.0f\n", tps * 100 }' ;;
