@@ -14,9 +14,9 @@ CREATE FUNCTION queen.rollup_mend(log_id bigint)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_mend';
 COMMENT ON FUNCTION queen.rollup_mend(bigint) IS 'Part of queen.verify(): one repair.';
 
-CREATE FUNCTION queen.rollup_forget(log_id bigint, priority bigint, shard bigint)
-RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_forget';
-COMMENT ON FUNCTION queen.rollup_forget(bigint, bigint, bigint) IS 'Part of queen.verify(): one repair.';
+CREATE FUNCTION queen.rollup_mend_row(log_id bigint, priority bigint, shard bigint)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_mend_row';
+COMMENT ON FUNCTION queen.rollup_mend_row(bigint, bigint, bigint) IS 'Part of queen.verify(): one repair.';
 
 CREATE FUNCTION queen.stat_rollup(OUT failures bigint, OUT rebuilds bigint, OUT mended bigint, OUT last_failure timestamptz, OUT last_rebuild timestamptz)
 RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_stat_rollup';

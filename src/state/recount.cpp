@@ -240,7 +240,7 @@ recount_mend(int64 log_id)
 QUEEN_FUNCTION(queen_rollup_drift)
 QUEEN_FUNCTION(queen_rollup_rebuild)
 QUEEN_FUNCTION(queen_rollup_mend)
-QUEEN_FUNCTION(queen_rollup_forget)
+QUEEN_FUNCTION(queen_rollup_mend_row)
 
 /* queen.rollup_drift() returns setof (log_id, priority, shard, ready, in_flight): in a snapshot of its own, behind the lock, as recount_mend */
 Datum
@@ -309,11 +309,12 @@ queen_rollup_mend(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(hold_log(PG_GETARG_INT64(0)));
 }
 
-/* queen.rollup_forget(log_id bigint, priority bigint, shard bigint) returns boolean: part of queen.verify() */
+/* queen.rollup_mend_row(log_id bigint, priority bigint, shard bigint) returns boolean: part of queen.verify() */
 Datum
-queen_rollup_forget(PG_FUNCTION_ARGS)
+queen_rollup_mend_row(PG_FUNCTION_ARGS)
 {
 	static const char *const names[] = {"log_id", "priority", "shard"};
+	int64 log_id;
 
 	guard_write("queen.verify(repair => true)");
 	for (int i = 0; i < 3; i++)
@@ -321,7 +322,8 @@ queen_rollup_forget(PG_FUNCTION_ARGS)
 			raise_null_argument(names[i]);
 	if (PG_GETARG_INT64(1) < 1 || PG_GETARG_INT64(1) > 3 || PG_GETARG_INT64(2) < 0 || PG_GETARG_INT64(2) >= most_shards)
 		PG_RETURN_BOOL(false);
-	PG_RETURN_BOOL(shard_row_forget(PG_GETARG_INT64(0), (int16) PG_GETARG_INT64(1), (int16) PG_GETARG_INT64(2)));
+	log_id = PG_GETARG_INT64(0);
+	PG_RETURN_BOOL(shard_row_mend(log_id, (int16) PG_GETARG_INT64(1), (int16) PG_GETARG_INT64(2), hold_log(log_id)));
 }
 
 } // namespace queen
