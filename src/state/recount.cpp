@@ -294,18 +294,30 @@ queen_rollup_rebuild(PG_FUNCTION_ARGS)
 Datum
 queen_rollup_mend(PG_FUNCTION_ARGS)
 {
-	/* all is mended by the first call of a query: one for each row would count each queue as often as it has rows, and all rows of counts beside */
-	static constinit TimestampTz statement = 0;
-	static constinit CommandId command = InvalidCommandId;
-	const CommandId now = GetActiveSnapshot()->curcid;
+	/*
+	 * All is mended by the first call of a query: one for each row would count each queue as often as it has rows, and all rows of counts beside. What
+	 * remembers it ends with the query's execution; PL/pgSQL keeps that of an expression for a transaction, in which more may be damaged, and a
+	 * savepoint may take the notes with it.
+	 */
+	struct Mended
+	{
+		SubTransactionId sub;
+		CommandId command;
+	};
+	FmgrInfo *call = fcinfo->flinfo;
+	const Mended now = {GetCurrentSubTransactionId(), GetActiveSnapshot()->curcid};
+	Mended *mended = (Mended *) call->fn_extra;
 
 	guard_write("queen.verify(repair => true)");
 	if (PG_ARGISNULL(0))
 		raise_null_argument("log_id");
-	if (statement != GetCurrentStatementStartTimestamp() || command != now)
+	if (mended == nullptr || mended->sub != now.sub || mended->command != now.command)
+	{
 		(void) recount_mend(all_logs);
-	statement = GetCurrentStatementStartTimestamp();
-	command = now;
+		if (mended == nullptr)
+			call->fn_extra = mended = (Mended *) MemoryContextAlloc(call->fn_mcxt, sizeof(Mended));
+		*mended = now;
+	}
 	PG_RETURN_BOOL(hold_log(PG_GETARG_INT64(0)));
 }
 

@@ -217,6 +217,56 @@ UPDATE queen.queue_priority_state_shard SET ready_count = ready_count + 5 WHERE 
 SELECT drift();
 SELECT item, problem, repaired FROM queen.verify(repair => true) WHERE item = 'counts';
 SELECT counted('rollup q');
+-- each call mends anew what was damaged behind the last, or went back with it: behind COMMIT …
+CREATE PROCEDURE damage() LANGUAGE sql AS $$ UPDATE queen.queue_priority_state_shard s SET ready_count = ready_count + 5 FROM queen.queues q
+	WHERE q.log_id = s.log_id AND q.name = 'rollup q' AND s.priority = 2 AND s.shard = 0 $$;
+CREATE FUNCTION mended() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(problem || ' ' || repaired, ', ') FROM queen.verify(true) WHERE item = 'counts' $$;
+DO $$ BEGIN FOR i IN 1 .. 3 LOOP CALL damage(); COMMIT; RAISE NOTICE '%', mended(); COMMIT; END LOOP; END $$;
+SELECT drift();
+-- … ROLLBACK …
+CALL damage();
+DO $$ BEGIN RAISE NOTICE '%', mended(); ROLLBACK; RAISE NOTICE '%', mended(); END $$;
+SELECT drift();
+-- … and the end of a subtransaction; also where one expression is evaluated again
+CALL damage();
+DO $$
+BEGIN
+	BEGIN
+		RAISE NOTICE '%', mended();
+		RAISE EXCEPTION 'back';
+	EXCEPTION WHEN raise_exception THEN
+	END;
+	RAISE NOTICE '%', mended();
+END $$;
+SELECT drift();
+DO $$
+DECLARE
+	log bigint := (SELECT log_id FROM queen.queues WHERE name = 'rollup q');
+	is_queues boolean;
+BEGIN
+	FOR i IN 1 .. 3 LOOP
+		CALL damage();
+		is_queues := queen.rollup_mend(log);
+	END LOOP;
+END $$;
+SELECT drift();
+CALL damage();
+DO $$
+DECLARE
+	log bigint := (SELECT log_id FROM queen.queues WHERE name = 'rollup q');
+	is_queues boolean;
+BEGIN
+	FOR i IN 1 .. 2 LOOP
+		BEGIN
+			is_queues := queen.rollup_mend(log);
+			IF i = 1 THEN
+				RAISE EXCEPTION 'back';
+			END IF;
+		EXCEPTION WHEN raise_exception THEN
+		END;
+	END LOOP;
+END $$;
+SELECT drift();
 DELETE FROM queen.queue_priority_state_shard WHERE log_id = :log_id AND priority = 3;
 DELETE FROM queen.queue_priority_shards WHERE log_id = :log_id AND priority = 3;
 SELECT count(queen.enqueue('rollup q', '1', 'high'));
