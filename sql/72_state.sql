@@ -3,7 +3,7 @@
 CREATE FUNCTION queen.rollup_rebuild(queue text DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_rebuild';
 COMMENT ON FUNCTION queen.rollup_rebuild(text) IS
-'Mend the counts of a work queue, or with null those of all work queues of all tenants: count its messages, and when this transaction commits correct the counts by what they are off. Answers how many of them (each of one priority and shard) were. Stops nobody who uses the queue; waits for another one that mends, up to queen.flush_timeout (QN002) or lock_timeout. Reads all messages of the queue. An unknown queue is an error (42704), so is a log queue (42809).';
+'Mend the counts of a work queue, or with null those of all work queues of all tenants: count its messages, and when this transaction commits correct the counts by what they are off. Answers how many of them (each of one priority and shard) were. Stops nobody who uses the queue; waits for another one that mends the same, or all, up to queen.flush_timeout (QN002) or lock_timeout. Reads all messages of the queue. An unknown queue is an error (42704), so is a log queue (42809).';
 
 CREATE FUNCTION queen.rollup_drift(OUT log_id bigint, OUT priority smallint, OUT shard smallint, OUT ready bigint, OUT in_flight bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'queen_rollup_drift';

@@ -85,15 +85,15 @@ is_of(const Report *report, Oid database, Oid tables, int64 log_id)
 	return report->database == database && report->tables == tables && report->log_id == log_id;
 }
 
-/* Whose turn it is of this database's; it goes behind the others. False when there is none. */
+/* Whose turn it is of this database's, which waits since before that; it goes behind the others. False when there is none. */
 bool
-take(Report *taken)
+take(Report *taken, uint64 before)
 {
 	Report *next = nullptr;
 
 	LWLockAcquire(&shared->lock.lock, LW_EXCLUSIVE);
 	for (Report &report : shared->reports)
-		if (report.database == MyDatabaseId && (next == nullptr || report.turn < next->turn))
+		if (report.database == MyDatabaseId && report.turn <= before && (next == nullptr || report.turn < next->turn))
 			next = &report;
 	if (next != nullptr)
 	{
@@ -102,6 +102,17 @@ take(Report *taken)
 	}
 	LWLockRelease(&shared->lock.lock);
 	return next != nullptr;
+}
+
+uint64
+clock_now()
+{
+	uint64 now;
+
+	LWLockAcquire(&shared->lock.lock, LW_SHARED);
+	now = shared->clock;
+	LWLockRelease(&shared->lock.lock);
+	return now;
 }
 
 /* The keeper has mended so many counts, or (0) found none to mend; then it gives the place back, unless somebody has failed meanwhile. */
@@ -123,6 +134,34 @@ settle(const Report *taken, int64 mended)
 		shared->last_rebuild = GetCurrentTimestamp();
 	}
 	LWLockRelease(&shared->lock.lock);
+}
+
+/* False: somebody else is at it. */
+bool
+mend(Report *report)
+{
+	QueueTable queues;
+	QueueRow queue;
+	bool found;
+	int64 mended = 0;
+
+	queue_table_open(&queues, AccessShareLock);
+	found = report->tables == own_tables() && queue_find_by_log(&queues, report->log_id, &queue);
+	queue_table_close(&queues);
+	if (found && !recount_try_mend(report->log_id, &mended))
+		return false;
+	if (!found)
+		report->tried = 0;
+	/* what is mended is written by the commit, which may fail: the next look tells */
+	settle(report, mended);
+	if (mended == 0 && report->tried > 0)
+		ereport(LOG, (errmsg("queen: %lld counts of queue \"%s\" did not agree with its messages, and are mended",
+							 (long long) report->tried, queue.name),
+					  report->finder == DriftFinder::commit
+						  ? errdetail("A transaction has failed on them (QN003).")
+						  : errdetail("A collection of the state has failed on them (QN004)."),
+					  errhint("Only who writes queen's tables, or turns their triggers off, can bring that about.")));
+	return true;
 }
 
 } // namespace
@@ -188,33 +227,16 @@ drifted_forget(Oid database)
 		forget_database(database);
 }
 
-void
+bool
 drifted_mend_step()
 {
-	QueueTable queues;
-	QueueRow queue;
+	const uint64 now = shared != nullptr ? clock_now() : 0;
 	Report report;
-	bool found;
-	int64 mended = 0;
 
-	if (shared == nullptr || !take(&report))
-		return;
-	queue_table_open(&queues, AccessShareLock);
-	found = report.tables == own_tables() && queue_find_by_log(&queues, report.log_id, &queue);
-	queue_table_close(&queues);
-	if (found)
-		mended = recount_mend(report.log_id);
-	else
-		report.tried = 0;
-	/* what is mended is written by the commit, which may fail: the next look tells */
-	settle(&report, mended);
-	if (mended == 0 && report.tried > 0)
-		ereport(LOG, (errmsg("queen: %lld counts of queue \"%s\" did not agree with its messages, and are mended",
-							 (long long) report.tried, queue.name),
-					  report.finder == DriftFinder::commit
-						  ? errdetail("A transaction has failed on them (QN003).")
-						  : errdetail("A collection of the state has failed on them (QN004)."),
-					  errhint("Only who writes queen's tables, or turns their triggers off, can bring that about.")));
+	while (shared != nullptr && take(&report, now))
+		if (mend(&report))
+			return true;
+	return false;
 }
 
 QUEEN_FUNCTION(queen_stat_rollup)

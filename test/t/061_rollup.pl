@@ -143,6 +143,43 @@ $wait_mended->(1, 'what a collection has met to be mended');
 is($sql->($drift), '0', 'so is what the keeper itself has failed on');
 set('queen.collect_interval = 0');
 
+# ---- the keeper waits for nobody who mends, or drops ----
+
+$sql->(q{SELECT queen.create_queue(n, 'work') FROM unnest(ARRAY['held', 'dropped', 'free']) n});
+$sql->(q{SELECT queen.enqueue(n, '1') FROM unnest(ARRAY['held', 'dropped', 'free']) n});
+my ($mender, $dropper) = map { background($node) } 1 .. 2;
+$mender->query(q{BEGIN; SELECT queen.rollup_rebuild('held')});
+$dropper->query(q{BEGIN; SELECT queen.drop_queue('dropped')});
+$sql->($damage->('^(held|dropped|free)$'));
+my $began = time;
+$err = join '', map { ($node->psql('postgres', "SELECT queen.dequeue('$_')"))[2] } 'held', 'dropped', 'free';
+is(scalar(() = $err =~ /would fall below zero/g), 3, 'three are wrong, two of them are held');
+$wait_mended->(1, 'the one that nobody holds to be mended');
+cmp_ok(time - $began, '<', 8, 'at once: nobody was waited for, as long as that may take');
+is($sql->($drift), '2', 'the others are as they were');
+$_->query('ROLLBACK'), $wait_mended->(1, 'what was held to be mended') foreach $mender, $dropper;
+$_->quit foreach $mender, $dropper;
+is($sql->($drift), '0', 'they are mended when nobody holds them any more');
+ok(!$node->log_contains(qr/somebody else is mending|stayed locked/), 'and no task has failed on it');
+
+# ---- reports go with their keeper ----
+
+$node->safe_psql('left', 'SELECT queen.rollup_rebuild()');
+set(q{queen.databases = 'postgres, left'});
+$keeper->(1, 'the keeper that was left out to come back');
+$mender = $node->background_psql('left', on_error_stop => 0);
+$mender->query(q{BEGIN; SELECT queen.rollup_rebuild('z1')});
+$node->psql('left', $damage->('^z1$') . "SELECT queen.dequeue('z1')", on_error_stop => 0);
+set(q{queen.databases = 'postgres'});
+$keeper->(0, 'it to go again');
+$mender->query('ROLLBACK');
+$mender->quit;
+set(q{queen.databases = 'postgres, left'});
+$keeper->(1, 'the next one');
+$node->psql('left', $damage->('^z2$') . "SELECT queen.dequeue('z2')", on_error_stop => 0);
+$wait_mended->(1, 'what is told of now to be mended');
+is($node->safe_psql('left', q{SELECT string_agg(q.name, ' ') FROM queen.rollup_drift() d JOIN queen.queues q USING (log_id)}), 'z1', 'what was told of before its keeper left is not known any more');
+
 # ---- a standby reads them, and looks whether they agree ----
 
 $node->backup('base');
