@@ -3,7 +3,7 @@
 CREATE FUNCTION queen.rollup_rebuild(queue text DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_rebuild';
 COMMENT ON FUNCTION queen.rollup_rebuild(text) IS
-'Mend the counts of a work queue, or with null those of all work queues of all tenants: count its messages, and when this transaction commits correct the counts by what they are off. Answers how many of them (each of one priority and shard) were. Stops nobody who uses the queue; waits for another one that mends, up to queen.flush_timeout (QN002) or lock_timeout. Reads all messages of the queue. An unknown queue is an error (42704), so is a log queue (42809).';
+'Mend the counts of a work queue, or with null those of all work queues of all tenants: count its messages, and when this transaction commits correct the counts by what they are off. Answers how many of them (each of one priority and shard) were. Stops nobody who uses the queue; waits for another one that mends the same, or all, up to queen.flush_timeout (QN002) or lock_timeout. Reads all messages of the queue. An unknown queue is an error (42704), so is a log queue (42809).';
 
 CREATE FUNCTION queen.rollup_drift(OUT log_id bigint, OUT priority smallint, OUT shard smallint, OUT ready bigint, OUT in_flight bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'queen_rollup_drift';
@@ -14,9 +14,9 @@ CREATE FUNCTION queen.rollup_mend(log_id bigint)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_mend';
 COMMENT ON FUNCTION queen.rollup_mend(bigint) IS 'Part of queen.verify(): one repair.';
 
-CREATE FUNCTION queen.rollup_forget(log_id bigint, priority bigint, shard bigint)
-RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_forget';
-COMMENT ON FUNCTION queen.rollup_forget(bigint, bigint, bigint) IS 'Part of queen.verify(): one repair.';
+CREATE FUNCTION queen.rollup_mend_row(log_id bigint, priority bigint, shard bigint)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_rollup_mend_row';
+COMMENT ON FUNCTION queen.rollup_mend_row(bigint, bigint, bigint) IS 'Part of queen.verify(): one repair.';
 
 CREATE FUNCTION queen.stat_rollup(OUT failures bigint, OUT rebuilds bigint, OUT mended bigint, OUT last_failure timestamptz, OUT last_rebuild timestamptz)
 RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'queen_stat_rollup';

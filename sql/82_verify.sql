@@ -248,12 +248,7 @@ SELECT h.item, h.object, h.problem,
 	CASE WHEN verify.repair THEN queen.verify_mend_rule(h.tenant, h.queue, h.timer_key) ELSE false END
 FROM halves h
 UNION ALL
-SELECT 'counts', format('log %s, priority %s, shard %s', d.log_id, d.priority, d.shard),
-	format('are off by %s ready and %s in flight', -d.ready, -d.in_flight),
-	CASE WHEN verify.repair THEN queen.rollup_mend(d.log_id) ELSE false END
-FROM queen.rollup_drift() d
-WHERE NOT EXISTS (SELECT FROM queen.log_dropped f WHERE f.log_id = d.log_id)
-UNION ALL
+-- rows of counts, whole before they are compared with messages
 SELECT 'counts', format('log %s, priority %s, shard %s', log_id, priority, shard),
 	CASE
 		WHEN s.era IS NULL THEN 'have no state'
@@ -262,11 +257,17 @@ SELECT 'counts', format('log %s, priority %s, shard %s', log_id, priority, shard
 		WHEN s.in_flight_count < 0 THEN format('are %s in flight', s.in_flight_count)
 		ELSE 'are of no shard, or there twice'
 	END,
-	CASE WHEN verify.repair AND s.era IS NULL THEN queen.rollup_forget(log_id, priority, shard) ELSE false END
+	CASE WHEN verify.repair AND (s.era IS NULL OR i.created_at IS NULL) THEN queen.rollup_mend_row(log_id, priority, shard) ELSE false END
 FROM queen.queue_priority_shards i
 	FULL JOIN (SELECT *, count(*) OVER (PARTITION BY log_id, priority, shard) AS n FROM queen.queue_priority_state_shard) s USING (log_id, priority, shard)
 WHERE s.era IS NULL OR i.created_at IS NULL OR s.era <> s.changes / 16 OR s.in_flight_count < 0 OR s.n > 1
 	OR priority NOT BETWEEN 1 AND 3 OR shard NOT BETWEEN 0 AND 31
+UNION ALL
+SELECT 'counts', format('log %s, priority %s, shard %s', d.log_id, d.priority, d.shard),
+	format('are off by %s ready and %s in flight', -d.ready, -d.in_flight),
+	CASE WHEN verify.repair THEN queen.rollup_mend(d.log_id) ELSE false END
+FROM queen.rollup_drift() d
+WHERE NOT EXISTS (SELECT FROM queen.log_dropped f WHERE f.log_id = d.log_id)
 $$;
 COMMENT ON FUNCTION queen.verify(boolean) IS
-'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue; messages of work queues, their states, whose they are, and how they are counted; timers that cannot be pushed; rules of recurring timers and what is due of them next. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, counts are corrected (queen.rollup_rebuild), and a position or a rule that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';
+'Do the tables of all tenants agree with each other? A row for each problem; none when all is well, whatever runs beside it. Checked: names and logs that are there twice; what belongs to no queue and is not waiting for queen.maintain(); segments that overlap, step back in time, or do not decode (every message is read); where partitions begin; positions of groups, their leases and states; dead letters of no queue; messages of work queues, their states, whose they are, and how they are counted; timers that cannot be pushed; rules of recurring timers and what is due of them next. With repair, mends in this transaction what costs no message (repaired says so): left-over rows are deleted, or filed for queen.maintain() to delete, counts are corrected (queen.rollup_rebuild), and a position, a count or a rule that has lost half of its rows gets or gives up the other half. What holds messages, or may be right in two ways, is left to you. Reads everything there is, under one snapshot; without repair also in a read-only transaction and on a standby. Objects are named by the ids in the tables.';

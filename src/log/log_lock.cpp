@@ -41,13 +41,20 @@ acquire_to_drop(void *arg)
 
 } // namespace
 
+bool
+log_lock_try_to_put(int64 log_id)
+{
+	LOCKTAG tag = tag_of(log_id);
+
+	return LockAcquire(&tag, RowExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
 void
 log_lock_to_put(int64 log_id, const char *queue)
 {
 	LOCKTAG tag = tag_of(log_id);
 
-	if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL &&
-		!run_with_timeout(setting_flush_timeout, false, acquire_to_put, &tag))
+	if (!log_lock_try_to_put(log_id) && !run_with_timeout(setting_flush_timeout, false, acquire_to_put, &tag))
 		ereport(ERROR, (errcode(errcode_flush_timeout), errmsg("queue \"%s\" stayed locked", queue),
 						errdetail("Waited %d ms for a transaction that drops or purges it (queen.flush_timeout).",
 								  setting_flush_timeout),

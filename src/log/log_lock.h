@@ -15,6 +15,9 @@ namespace queen
  */
 void log_lock_to_put(int64 log_id, const char *queue);
 
+/* The same without a wait; false when somebody drops or purges it. */
+bool log_lock_try_to_put(int64 log_id);
+
 /* Wait for all who have put messages into it and not ended, at most queen.flush_timeout (QN002). */
 void log_lock_to_drop(int64 log_id, const char *queue);
 

@@ -301,10 +301,9 @@ era_delete(EraHandle *handle)
 
 	delete_row(handle->state, &handle->tid);
 	open_identity_scan(handle, &scan, snapshot);
-	if (!index_scan_next(&scan, ForwardScanDirection))
-		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
-						errmsg("a row of table \"%s\" has no identity", RelationGetRelationName(handle->state))));
-	delete_row(handle->identity, &scan.slot->tts_tid);
+	/* somebody may have deleted it by SQL: what is left goes all the same, or it would stop all who clean up */
+	if (index_scan_next(&scan, ForwardScanDirection))
+		delete_row(handle->identity, &scan.slot->tts_tid);
 	index_scan_close(&scan);
 	UnregisterSnapshot(snapshot);
 }

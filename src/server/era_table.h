@@ -112,7 +112,7 @@ bool era_each_version(EraHandle *handle, std::initializer_list<int64> keys, void
 					  void *arg);
 
 /*
- * Delete the thing whose row is locked, state and identity. Only when nobody can bring it to life again: a birth and a
+ * Delete the thing whose row is locked, state and identity (if it has one). Only when nobody can bring it to life again: a birth and a
  * deletion of one thing must never meet.
  */
 void era_delete(EraHandle *handle);

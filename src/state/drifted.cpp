@@ -18,14 +18,21 @@ namespace queen
 namespace
 {
 
-/* Reports that wait, of all databases. One that finds no room is lost: the next transaction that fails reports again. */
+/*
+ * Reports that wait, of all databases. One that finds no room takes the place of that which was told longest ago: nobody may mend there (a database
+ * without a keeper), and where somebody does the next transaction that fails tells again.
+ */
 constexpr int most_reports = 64;
 
+/* Keeps its place until the keeper has seen that nothing is wrong (any more). A free place is all zero. */
 struct Report
 {
-	Oid database; /* InvalidOid: free */
+	Oid database;
 	Oid tables;
 	int64 log_id;
+	uint64 told; /* when, for the last time; both by Memory.clock */
+	uint64 turn; /* since when it waits for the keeper, who mends them in turn */
+	int64 tried; /* how many counts his last try has mended: that they are is known when another one finds none */
 	DriftFinder finder;
 };
 
@@ -33,6 +40,7 @@ struct Memory
 {
 	LWLockPadded lock;
 	int tranche;
+	uint64 clock;
 	Report reports[most_reports];
 	/* since the server started, of all databases */
 	uint64 failures; /* of transactions: QN003 */
@@ -43,10 +51,6 @@ struct Memory
 };
 
 constinit Memory *shared = nullptr;
-
-/* What the keeper is at, and how many counts its last try has mended: that they are is known when another one finds none. */
-constinit Report under_way = {};
-constinit int64 tried = 0;
 
 void
 lay_out(void *memory)
@@ -75,22 +79,89 @@ forget_database(Oid database)
 	LWLockRelease(&shared->lock.lock);
 }
 
-/* Take a report of this database; false when there is none. */
 bool
-take(Report *taken)
+is_of(const Report *report, Oid database, Oid tables, int64 log_id)
 {
-	bool found = false;
+	return report->database == database && report->tables == tables && report->log_id == log_id;
+}
+
+/* Whose turn it is of this database's, which waits since before that; it goes behind the others. False when there is none. */
+bool
+take(Report *taken, uint64 before)
+{
+	Report *next = nullptr;
 
 	LWLockAcquire(&shared->lock.lock, LW_EXCLUSIVE);
 	for (Report &report : shared->reports)
-		if (!found && report.database == MyDatabaseId)
-		{
-			*taken = report;
-			report = {};
-			found = true;
-		}
+		if (report.database == MyDatabaseId && report.turn <= before && (next == nullptr || report.turn < next->turn))
+			next = &report;
+	if (next != nullptr)
+	{
+		next->turn = ++shared->clock;
+		*taken = *next;
+	}
 	LWLockRelease(&shared->lock.lock);
-	return found;
+	return next != nullptr;
+}
+
+uint64
+clock_now()
+{
+	uint64 now;
+
+	LWLockAcquire(&shared->lock.lock, LW_SHARED);
+	now = shared->clock;
+	LWLockRelease(&shared->lock.lock);
+	return now;
+}
+
+/* The keeper has mended so many counts, or (0) found none to mend; then it gives the place back, unless somebody has failed meanwhile. */
+void
+settle(const Report *taken, int64 mended)
+{
+	LWLockAcquire(&shared->lock.lock, LW_EXCLUSIVE);
+	for (Report &report : shared->reports)
+		if (is_of(&report, taken->database, taken->tables, taken->log_id))
+		{
+			report.tried = mended;
+			if (mended == 0 && report.told == taken->told)
+				report = {};
+		}
+	if (mended == 0 && taken->tried > 0)
+	{
+		shared->rebuilds++;
+		shared->mended += (uint64) taken->tried;
+		shared->last_rebuild = GetCurrentTimestamp();
+	}
+	LWLockRelease(&shared->lock.lock);
+}
+
+/* False: somebody else is at it. */
+bool
+mend(Report *report)
+{
+	QueueTable queues;
+	QueueRow queue;
+	bool found;
+	int64 mended = 0;
+
+	queue_table_open(&queues, AccessShareLock);
+	found = report->tables == own_tables() && queue_find_by_log(&queues, report->log_id, &queue);
+	queue_table_close(&queues);
+	if (found && !recount_try_mend(report->log_id, &mended))
+		return false;
+	if (!found)
+		report->tried = 0;
+	/* what is mended is written by the commit, which may fail: the next look tells */
+	settle(report, mended);
+	if (mended == 0 && report->tried > 0)
+		ereport(LOG, (errmsg("queen: %lld counts of queue \"%s\" did not agree with its messages, and are mended",
+							 (long long) report->tried, queue.name),
+					  report->finder == DriftFinder::commit
+						  ? errdetail("A transaction has failed on them (QN003).")
+						  : errdetail("A collection of the state has failed on them (QN004)."),
+					  errhint("Only who writes queen's tables, or turns their triggers off, can bring that about.")));
+	return true;
 }
 
 } // namespace
@@ -119,16 +190,18 @@ drifted_report(Oid tables, int64 log_id, DriftFinder finder)
 	}
 	for (Report &report : shared->reports)
 	{
-		if (report.database == MyDatabaseId && report.tables == tables && report.log_id == log_id)
+		if (is_of(&report, MyDatabaseId, tables, log_id))
 		{
 			place = &report;
 			break;
 		}
-		if (report.database == InvalidOid && place == nullptr)
+		if (place == nullptr || report.told < place->told)
 			place = &report;
 	}
-	if (place != nullptr)
-		*place = {MyDatabaseId, tables, log_id, finder};
+	if (!is_of(place, MyDatabaseId, tables, log_id))
+		*place = {MyDatabaseId, tables, log_id, 0, ++shared->clock, 0, finder};
+	place->finder = finder;
+	place->told = ++shared->clock;
 	LWLockRelease(&shared->lock.lock);
 	keeper_ring();
 }
@@ -136,7 +209,7 @@ drifted_report(Oid tables, int64 log_id, DriftFinder finder)
 bool
 drifted_waits()
 {
-	bool found = under_way.database == MyDatabaseId;
+	bool found = false;
 
 	if (shared == nullptr)
 		return false;
@@ -148,42 +221,22 @@ drifted_waits()
 }
 
 void
+drifted_forget(Oid database)
+{
+	if (shared != nullptr)
+		forget_database(database);
+}
+
+bool
 drifted_mend_step()
 {
-	QueueTable queues;
-	QueueRow queue;
-	bool found;
-	int64 mended = 0;
+	const uint64 now = shared != nullptr ? clock_now() : 0;
+	Report report;
 
-	if (shared == nullptr || (under_way.database == InvalidOid && !take(&under_way)))
-		return;
-	queue_table_open(&queues, AccessShareLock);
-	found = under_way.tables == own_tables() && queue_find_by_log(&queues, under_way.log_id, &queue);
-	queue_table_close(&queues);
-	if (found)
-		mended = recount_mend(under_way.log_id);
-	if (mended > 0)
-	{
-		/* written by the commit, which may fail */
-		tried = mended;
-		return;
-	}
-	if (found && tried > 0)
-	{
-		LWLockAcquire(&shared->lock.lock, LW_EXCLUSIVE);
-		shared->rebuilds++;
-		shared->mended += (uint64) tried;
-		shared->last_rebuild = GetCurrentTimestamp();
-		LWLockRelease(&shared->lock.lock);
-		ereport(LOG, (errmsg("queen: %lld counts of queue \"%s\" did not agree with its messages, and are mended",
-							 (long long) tried, queue.name),
-					  under_way.finder == DriftFinder::commit
-						  ? errdetail("A transaction has failed on them (QN003).")
-						  : errdetail("A collection of the state has failed on them (QN004)."),
-					  errhint("Only who writes queen's tables, or turns their triggers off, can bring that about.")));
-	}
-	under_way = {};
-	tried = 0;
+	while (shared != nullptr && take(&report, now))
+		if (mend(&report))
+			return true;
+	return false;
 }
 
 QUEEN_FUNCTION(queen_stat_rollup)

@@ -27,8 +27,14 @@ void drifted_report(Oid tables, int64 log_id, DriftFinder finder);
 /* Is there something for drifted_mend_step in this database? Never raises. */
 bool drifted_waits();
 
-/* A task of the keeper: mend the counts of a queue that was reported. Commit after it. Raises; it is tried again then. */
-void drifted_mend_step();
+/*
+ * A task of the keeper: mend the counts of a queue that was reported. Commit after it. Raises; it is tried again then, behind the others. False when
+ * there is none that others are not mending, dropping or purging: it waits for nobody.
+ */
+bool drifted_mend_step();
+
+/* There is nobody any more who would mend in a database. Never raises. */
+void drifted_forget(Oid database);
 
 } // namespace queen
 

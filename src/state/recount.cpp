@@ -4,7 +4,7 @@
  * A message and its count are changed by one commit. So what the two differ by in one snapshot is what is wrong, whatever is going on beside: it is
  * counted beside whoever writes either, and added like any other change.
  *
- * Raises. Locks: who mends holds off others who do, and drop and purge of the queues that it mends, to the end of the transaction. Runs in backends
+ * Raises. Locks: who mends holds off others who mend the same queue, or all, and drop and purge of what it mends, to the end of the transaction. Runs in backends
  * and workers; without mending also on a standby.
  */
 #include "state/recount.h"
@@ -24,7 +24,7 @@ namespace queen
 namespace
 {
 
-/* Of advisory locks (field 4), see log/partition_lock.cpp: who mends. Keyed by database. */
+/* Of advisory locks (field 4), see log/partition_lock.cpp: who mends. Keyed by database and log id; that of all_logs is shared by who mends one. */
 constexpr uint16 mend_lock_class = 0x515A;
 
 struct CellKey
@@ -163,43 +163,108 @@ measure(int64 log_id, Relation messages, Snapshot snapshot, int *count)
 	return drifts;
 }
 
+struct Acquire
+{
+	LOCKTAG tag;
+	LOCKMODE mode;
+};
+
 void
 acquire(void *arg)
 {
-	(void) LockAcquire((const LOCKTAG *) arg, ExclusiveLock, false, false);
+	const Acquire *a = (const Acquire *) arg;
+
+	(void) LockAcquire(&a->tag, a->mode, false, false);
 }
 
-/* What two measure in turn, both would add. */
-void
-hold_off_others()
+bool
+lock_mending(int64 log_id, LOCKMODE mode, bool wait)
 {
-	LOCKTAG tag;
+	Acquire a = {{}, mode};
 
-	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, 0, mend_lock_class);
-	if (!run_with_timeout(setting_flush_timeout, true, acquire, &tag))
+	SET_LOCKTAG_ADVISORY(a.tag, MyDatabaseId, (uint32) (log_id >> 32), (uint32) log_id, mend_lock_class);
+	if (LockAcquire(&a.tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	if (!wait)
+		return false;
+	if (!run_with_timeout(setting_flush_timeout, true, acquire, &a))
 		ereport(ERROR,
 				(errcode(errcode_flush_timeout), errmsg("somebody else is mending the counts"),
 				 errdetail("Waited %d ms (queen.flush_timeout).", setting_flush_timeout), errhint("Try again.")));
+	return true;
 }
 
-/* Keep a log from being dropped; false when it is nobody's any more. */
+/* What two measure in turn, both would add. False: somebody mends, and was not to be waited for. */
 bool
-hold_log(int64 log_id)
+hold_off_others(int64 log_id, bool wait)
+{
+	if (log_id == all_logs)
+		return lock_mending(all_logs, ExclusiveLock, wait);
+	return lock_mending(all_logs, ShareLock, wait) && lock_mending(log_id, ExclusiveLock, wait);
+}
+
+enum class Hold
+{
+	held,
+	gone, /* it is nobody's any more */
+	busy, /* somebody drops or purges it, and was not to be waited for */
+};
+
+/* Keep a log from being dropped. */
+Hold
+hold_log(int64 log_id, bool wait)
 {
 	QueueTable queues;
 	QueueRow queue;
-	bool found;
+	Hold hold = Hold::gone;
 
 	queue_table_open(&queues, AccessShareLock);
-	found = queue_find_by_log(&queues, log_id, &queue);
-	if (found)
+	if (queue_find_by_log(&queues, log_id, &queue))
 	{
-		log_lock_to_put(log_id, queue.name);
+		if (wait)
+			log_lock_to_put(log_id, queue.name);
+		else if (!log_lock_try_to_put(log_id))
+			hold = Hold::busy;
 		/* who dropped it may have been waited for */
-		found = queue_find_by_log(&queues, log_id, &queue);
+		if (hold != Hold::busy && queue_find_by_log(&queues, log_id, &queue))
+			hold = Hold::held;
 	}
 	queue_table_close(&queues);
-	return found;
+	return hold;
+}
+
+bool
+mend(int64 log_id, bool wait, int64 *mended)
+{
+	Relation messages;
+	Snapshot snapshot;
+	ShardCounts *drifts;
+	int64 last = 0;
+	Hold hold = Hold::gone;
+	int count;
+
+	*mended = 0;
+	if (!hold_off_others(log_id, wait))
+		return false;
+	/* before the snapshot, and to the end: a TRUNCATE takes away what is counted, and no snapshot sees what it has emptied */
+	messages = open_table(Table::messages, AccessShareLock);
+	snapshot = register_latest_snapshot();
+	drifts = measure(log_id, messages, snapshot, &count);
+	UnregisterSnapshot(snapshot);
+	table_close(messages, NoLock);
+	for (int i = 0; i < count && hold != Hold::busy; i++)
+	{
+		if (drifts[i].log_id != last)
+			hold = hold_log(drifts[i].log_id, wait);
+		last = drifts[i].log_id;
+		if (hold != Hold::held)
+			continue;
+		rollup_note(own_tables(), drifts[i]);
+		(*mended)++;
+	}
+	pfree(drifts);
+	rollup_settle();
+	return hold != Hold::busy;
 }
 
 } // namespace
@@ -207,40 +272,22 @@ hold_log(int64 log_id)
 int64
 recount_mend(int64 log_id)
 {
-	Relation messages;
-	Snapshot snapshot;
-	ShardCounts *drifts;
-	int64 held = 0;
-	int64 mended = 0;
-	bool found = false;
-	int count;
+	int64 mended;
 
-	hold_off_others();
-	/* before the snapshot, and to the end: a TRUNCATE takes away what is counted, and no snapshot sees what it has emptied */
-	messages = open_table(Table::messages, AccessShareLock);
-	snapshot = register_latest_snapshot();
-	drifts = measure(log_id, messages, snapshot, &count);
-	UnregisterSnapshot(snapshot);
-	table_close(messages, NoLock);
-	for (int i = 0; i < count; i++)
-	{
-		if (drifts[i].log_id != held)
-			found = hold_log(drifts[i].log_id);
-		held = drifts[i].log_id;
-		if (!found)
-			continue;
-		rollup_note(own_tables(), drifts[i]);
-		mended++;
-	}
-	pfree(drifts);
-	rollup_settle();
+	(void) mend(log_id, true, &mended);
 	return mended;
+}
+
+bool
+recount_try_mend(int64 log_id, int64 *mended)
+{
+	return mend(log_id, false, mended);
 }
 
 QUEEN_FUNCTION(queen_rollup_drift)
 QUEEN_FUNCTION(queen_rollup_rebuild)
 QUEEN_FUNCTION(queen_rollup_mend)
-QUEEN_FUNCTION(queen_rollup_forget)
+QUEEN_FUNCTION(queen_rollup_mend_row)
 
 /* queen.rollup_drift() returns setof (log_id, priority, shard, ready, in_flight): in a snapshot of its own, behind the lock, as recount_mend */
 Datum
@@ -294,26 +341,39 @@ queen_rollup_rebuild(PG_FUNCTION_ARGS)
 Datum
 queen_rollup_mend(PG_FUNCTION_ARGS)
 {
-	/* all is mended by the first call of a query: one for each row would count each queue as often as it has rows, and all rows of counts beside */
-	static constinit TimestampTz statement = 0;
-	static constinit CommandId command = InvalidCommandId;
-	const CommandId now = GetActiveSnapshot()->curcid;
+	/*
+	 * All is mended by the first call of a query: one for each row would count each queue as often as it has rows, and all rows of counts beside. What
+	 * remembers it ends with the query's execution; PL/pgSQL keeps that of an expression for a transaction, in which more may be damaged, and a
+	 * savepoint may take the notes with it.
+	 */
+	struct Mended
+	{
+		SubTransactionId sub;
+		CommandId command;
+	};
+	FmgrInfo *call = fcinfo->flinfo;
+	const Mended now = {GetCurrentSubTransactionId(), GetActiveSnapshot()->curcid};
+	Mended *mended = (Mended *) call->fn_extra;
 
 	guard_write("queen.verify(repair => true)");
 	if (PG_ARGISNULL(0))
 		raise_null_argument("log_id");
-	if (statement != GetCurrentStatementStartTimestamp() || command != now)
+	if (mended == nullptr || mended->sub != now.sub || mended->command != now.command)
+	{
 		(void) recount_mend(all_logs);
-	statement = GetCurrentStatementStartTimestamp();
-	command = now;
-	PG_RETURN_BOOL(hold_log(PG_GETARG_INT64(0)));
+		if (mended == nullptr)
+			call->fn_extra = mended = (Mended *) MemoryContextAlloc(call->fn_mcxt, sizeof(Mended));
+		*mended = now;
+	}
+	PG_RETURN_BOOL(hold_log(PG_GETARG_INT64(0), true) == Hold::held);
 }
 
-/* queen.rollup_forget(log_id bigint, priority bigint, shard bigint) returns boolean: part of queen.verify() */
+/* queen.rollup_mend_row(log_id bigint, priority bigint, shard bigint) returns boolean: part of queen.verify() */
 Datum
-queen_rollup_forget(PG_FUNCTION_ARGS)
+queen_rollup_mend_row(PG_FUNCTION_ARGS)
 {
 	static const char *const names[] = {"log_id", "priority", "shard"};
+	int64 log_id;
 
 	guard_write("queen.verify(repair => true)");
 	for (int i = 0; i < 3; i++)
@@ -321,7 +381,9 @@ queen_rollup_forget(PG_FUNCTION_ARGS)
 			raise_null_argument(names[i]);
 	if (PG_GETARG_INT64(1) < 1 || PG_GETARG_INT64(1) > 3 || PG_GETARG_INT64(2) < 0 || PG_GETARG_INT64(2) >= most_shards)
 		PG_RETURN_BOOL(false);
-	PG_RETURN_BOOL(shard_row_forget(PG_GETARG_INT64(0), (int16) PG_GETARG_INT64(1), (int16) PG_GETARG_INT64(2)));
+	log_id = PG_GETARG_INT64(0);
+	PG_RETURN_BOOL(shard_row_mend(log_id, (int16) PG_GETARG_INT64(1), (int16) PG_GETARG_INT64(2),
+								  hold_log(log_id, true) == Hold::held));
 }
 
 } // namespace queen

@@ -17,6 +17,9 @@ inline constexpr int64 all_logs = 0;
  */
 int64 recount_mend(int64 log_id);
 
+/* The same of one log, without a wait for who mends, drops or purges it: false, and nothing is noted, when somebody does. */
+bool recount_try_mend(int64 log_id, int64 *mended);
+
 } // namespace queen
 
 #endif

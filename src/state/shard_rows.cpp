@@ -248,15 +248,15 @@ show(const Datum *values, const bool *nulls, void *arg)
 	to->fn(&counts, to->arg);
 }
 
-bool
-is_stale(EraHandle *rows, int64 log_id, int16 priority, int16 shard)
+EraSeek
+look(EraHandle *rows, int64 log_id, int16 priority, int16 shard)
 {
 	Snapshot snapshot = register_latest_snapshot();
-	const bool stale = era_seek(rows, {log_id, priority, shard}, snapshot) == EraSeek::stale;
+	const EraSeek found = era_seek(rows, {log_id, priority, shard}, snapshot);
 
 	era_release_snapshot(rows);
 	UnregisterSnapshot(snapshot);
-	return stale;
+	return found;
 }
 
 /* Without a wait; false when somebody is at it. */
@@ -329,18 +329,24 @@ shard_rows_each(Snapshot snapshot, void (*fn)(const ShardCounts *counts, void *a
 }
 
 bool
-shard_row_forget(int64 log_id, int16 priority, int16 shard)
+shard_row_mend(int64 log_id, int16 priority, int16 shard, bool is_queues)
 {
 	EraHandle rows;
-	bool gone = true;
+	EraSeek found;
+	bool mended = false;
 
 	era_open(&rows, &shard_table);
+	found = look(&rows, log_id, priority, shard);
 	/* of one that was born meanwhile a newer snapshot sees the counts */
-	for (int looks = 0; gone && looks < 2; looks++)
-		gone = is_stale(&rows, log_id, priority, shard);
-	gone = gone && era_forget_identity(&rows);
+	if (found == EraSeek::stale)
+		found = look(&rows, log_id, priority, shard);
+	if (found == EraSeek::stale)
+		mended = era_forget_identity(&rows);
+	else if (found == EraSeek::found)
+		mended = is_queues ? era_birth(&rows) : delete_shard(&rows, log_id, priority, shard);
 	era_close(&rows);
-	return gone;
+	CommandCounterIncrement();
+	return mended;
 }
 
 bool

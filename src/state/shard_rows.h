@@ -47,8 +47,11 @@ void shard_writer_apply(ShardWriter *writer, const ShardCounts *change, int64 be
 /* Show fn the counts of every shard, as a snapshot sees them. */
 void shard_rows_each(Snapshot snapshot, void (*fn)(const ShardCounts *counts, void *arg), void *arg);
 
-/* Repair: give up a shard of which it is known that it exists, and whose counts are gone; false when that is not so (any more). Never waits. */
-bool shard_row_forget(int64 log_id, int16 priority, int16 shard);
+/*
+ * Repair of a shard of which one half is gone: without counts it is given up; counts that nothing says are there are a queue's (is_queues, whose log
+ * the caller holds) and get their identity, or are deleted. False when that is not so (any more). Never waits.
+ */
+bool shard_row_mend(int64 log_id, int16 priority, int16 shard, bool is_queues);
 
 /* Delete the counts of a log of which no message is there, nor can be. False, when somebody is at one of them: later. */
 bool shard_rows_delete(int64 log_id);

@@ -139,9 +139,12 @@ expire_messages(const TaskRun *run)
 core::Micros
 mend_counts(const TaskRun *run)
 {
-	(void) run;
-	drifted_mend_step();
-	return drifted_waits() ? 0 : core::never;
+	const bool mended = drifted_mend_step();
+
+	if (!drifted_waits())
+		return core::never;
+	/* what others are at: until they end */
+	return mended ? 0 : run->now + seconds(1);
 }
 
 /* The state of queues. */

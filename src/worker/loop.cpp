@@ -9,6 +9,7 @@
 #include "hotlist/pool.h"
 #include "server/relations.h"
 #include "server/settings.h"
+#include "state/drifted.h"
 #include "state/snapshot.h"
 
 namespace queen
@@ -46,9 +47,12 @@ enum class Outcome
 [[noreturn]] void
 leave()
 {
-	/* what nobody will collect again is not shown, and makes room */
+	/* what nobody will collect again is not shown; that, and what nobody will mend, makes room */
 	if (loop.kind == WorkerKind::keeper)
+	{
 		snapshot_forget(MyDatabaseId);
+		drifted_forget(MyDatabaseId);
+	}
 	registry_set_state(WorkerState::leaving);
 	proc_exit(0);
 }

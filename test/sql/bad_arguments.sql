@@ -75,7 +75,7 @@ INSERT INTO calls VALUES
 	(59, 'count_messages', ARRAY['''bad work'''], '{queue}'),
 	(60, 'rollup_rebuild', ARRAY['''bad work'''], '{queue}'),
 	(61, 'rollup_mend', ARRAY['0'], '{log_id}'),
-	(62, 'rollup_forget', ARRAY['0', '1', '0'], '{log_id,priority,shard}'),
+	(62, 'rollup_mend_row', ARRAY['0', '1', '0'], '{log_id,priority,shard}'),
 	(63, 'reset_state_stats', ARRAY['''bad work'''], '{queue}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0 AND prokind = 'f'

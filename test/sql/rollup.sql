@@ -217,6 +217,56 @@ UPDATE queen.queue_priority_state_shard SET ready_count = ready_count + 5 WHERE 
 SELECT drift();
 SELECT item, problem, repaired FROM queen.verify(repair => true) WHERE item = 'counts';
 SELECT counted('rollup q');
+-- each call mends anew what was damaged behind the last, or went back with it: behind COMMIT …
+CREATE PROCEDURE damage() LANGUAGE sql AS $$ UPDATE queen.queue_priority_state_shard s SET ready_count = ready_count + 5 FROM queen.queues q
+	WHERE q.log_id = s.log_id AND q.name = 'rollup q' AND s.priority = 2 AND s.shard = 0 $$;
+CREATE FUNCTION mended() RETURNS text LANGUAGE sql AS $$ SELECT string_agg(problem || ' ' || repaired, ', ') FROM queen.verify(true) WHERE item = 'counts' $$;
+DO $$ BEGIN FOR i IN 1 .. 3 LOOP CALL damage(); COMMIT; RAISE NOTICE '%', mended(); COMMIT; END LOOP; END $$;
+SELECT drift();
+-- … ROLLBACK …
+CALL damage();
+DO $$ BEGIN RAISE NOTICE '%', mended(); ROLLBACK; RAISE NOTICE '%', mended(); END $$;
+SELECT drift();
+-- … and the end of a subtransaction; also where one expression is evaluated again
+CALL damage();
+DO $$
+BEGIN
+	BEGIN
+		RAISE NOTICE '%', mended();
+		RAISE EXCEPTION 'back';
+	EXCEPTION WHEN raise_exception THEN
+	END;
+	RAISE NOTICE '%', mended();
+END $$;
+SELECT drift();
+DO $$
+DECLARE
+	log bigint := (SELECT log_id FROM queen.queues WHERE name = 'rollup q');
+	is_queues boolean;
+BEGIN
+	FOR i IN 1 .. 3 LOOP
+		CALL damage();
+		is_queues := queen.rollup_mend(log);
+	END LOOP;
+END $$;
+SELECT drift();
+CALL damage();
+DO $$
+DECLARE
+	log bigint := (SELECT log_id FROM queen.queues WHERE name = 'rollup q');
+	is_queues boolean;
+BEGIN
+	FOR i IN 1 .. 2 LOOP
+		BEGIN
+			is_queues := queen.rollup_mend(log);
+			IF i = 1 THEN
+				RAISE EXCEPTION 'back';
+			END IF;
+		EXCEPTION WHEN raise_exception THEN
+		END;
+	END LOOP;
+END $$;
+SELECT drift();
 DELETE FROM queen.queue_priority_state_shard WHERE log_id = :log_id AND priority = 3;
 DELETE FROM queen.queue_priority_shards WHERE log_id = :log_id AND priority = 3;
 SELECT count(queen.enqueue('rollup q', '1', 'high'));
@@ -228,6 +278,25 @@ SELECT count(*) FROM queen.rollup_drift() WHERE log_id = :log_id;
 SELECT DISTINCT item, problem, repaired FROM queen.verify(repair => true) WHERE item = 'counts' ORDER BY problem;
 SELECT counted('rollup q');
 SELECT item, problem FROM queen.verify() WHERE item = 'counts';
+-- … or the other half: what nothing says is there is counted on, made whole, or deleted where it is nobody's …
+CREATE FUNCTION halve() RETURNS void LANGUAGE sql AS $$ DELETE FROM queen.queue_priority_shards s USING queen.queues q WHERE q.log_id = s.log_id AND q.name = 'rollup half' $$;
+SELECT queen.create_queue(name, 'work') FROM (VALUES ('rollup half'), ('rollup beside')) names(name);
+SELECT count(*) FROM queen.enqueue_batch('rollup half', '[1,2]'), queen.enqueue('rollup beside', '1');
+SELECT halve(), dequeued('rollup half');
+INSERT INTO queen.queue_priority_state_shard SELECT 900000000001, 2, 0, 0, 0, 0, 0;
+SELECT count(*), problem, bool_and(repaired) AS repaired FROM queen.verify(repair => true) WHERE item = 'counts' GROUP BY problem;
+SELECT item, problem FROM queen.verify() WHERE item = 'counts';
+SELECT counted('rollup half'), count(*) FROM queen.queue_priority_state_shard WHERE log_id = 900000000001;
+-- … and stops nobody's clean-up
+SELECT log_id AS half FROM queen.queues WHERE name = 'rollup half' \gset
+SELECT log_id AS beside FROM queen.queues WHERE name = 'rollup beside' \gset
+SELECT halve(), queen.drop_queue('rollup half'), queen.drop_queue('rollup beside');
+SET client_min_messages = error;
+CALL queen.maintain();
+RESET client_min_messages;
+SELECT (SELECT count(*) FROM queen.messages WHERE log_id IN (:half, :beside)) AS messages,
+	(SELECT count(*) FROM queen.queue_priority_state_shard WHERE log_id IN (:half, :beside)) AS counts,
+	(SELECT count(*) FROM queen.log_dropped WHERE log_id IN (:half, :beside)) AS filed;
 -- Who has seen much does not look again at once, but soon.
 SELECT queen.create_queue('rollup deep', 'work');
 SELECT count(*) FROM queen.enqueue_batch('rollup deep', (SELECT jsonb_agg(n) FROM generate_series(1, 6400) n));

@@ -104,6 +104,82 @@ is($sql->($counted . "'drift'"), '0/3', 'and is counted');
 is($sql->('SELECT failures, rebuilds, mended, last_failure < last_rebuild FROM queen.pg_stat_queen_rollup'), '1|1|1|t', 'all of that is counted, too');
 ok($node->log_contains(qr/LOG: .*1 counts of queue "drift" did not agree with its messages/), 'and said in the log');
 
+# ---- a database without a keeper tells of more queues than there is room for: nobody elsewhere waits for it ----
+
+sub set
+{
+	$sql->("ALTER SYSTEM SET $_[0]");
+	$sql->('SELECT pg_reload_conf()');
+}
+# whoever counts only failures: how often a keeper has mended since
+my $mended = $sql->('SELECT rebuilds FROM queen.pg_stat_queen_rollup');
+my $wait_mended = sub { my ($n, $what) = @_; $mended += $n; wait_for_sql($node, "SELECT rebuilds = $mended FROM queen.pg_stat_queen_rollup", $what) };
+my $damage = sub { return "UPDATE queen.queue_priority_state_shard s SET ready_count = 0 FROM queen.queues q WHERE q.log_id = s.log_id AND q.name ~ '$_[0]';" };
+my $keeper = sub { my ($n, $what) = @_; wait_for_sql($node, "SELECT count(*) = $n FROM pg_stat_activity WHERE datname = 'left' AND backend_type = 'queen keeper'", $what) };
+
+$sql->('CREATE DATABASE "left"');
+$node->safe_psql('left', q{CREATE EXTENSION queen; SELECT queen.create_queue('z' || i, 'work') FROM generate_series(1, 70) i});
+$node->safe_psql('left', q{SELECT count(queen.enqueue('z' || i, '1')) FROM generate_series(1, 70) i});
+set(q{queen.databases = 'postgres'});
+$keeper->(0, 'the keeper of a database that is left out to go');
+my $fail = sub {
+	$err = ($node->psql('left', $damage->('z') . join(';', map { "SELECT queen.dequeue('z$_')" } 1 .. 70), on_error_stop => 0))[2];
+	is(scalar(() = $err =~ /would fall below zero/g), 70, 'seventy queues are told of there');
+};
+$fail->();
+$sql->(q{SELECT queen.create_queue('near', 'work'); SELECT queen.enqueue('near', '1')});
+$sql->($damage->('near'));
+$node->psql('postgres', q{SELECT queen.dequeue('near')});
+$wait_mended->(1, 'one to be mended here');
+is($sql->(q{SELECT message FROM queen.dequeue('near')}), '1', 'here one is mended all the same');
+$fail->();
+# less is counted in flight than is over
+$sql->(q{SELECT queen.enqueue_batch('near', '[2, 3]')});
+$sql->(q{SELECT queen.dequeue('near', 2, '1 s')});
+$sql->(q{UPDATE queen.queue_priority_state_shard s SET in_flight_count = 1 FROM queen.queues q WHERE q.log_id = s.log_id AND q.name = 'near' AND in_flight_count > 0});
+sleep 1.1;
+set('queen.collect_interval = 1');
+$wait_mended->(1, 'what a collection has met to be mended');
+is($sql->($drift), '0', 'so is what the keeper itself has failed on');
+set('queen.collect_interval = 0');
+
+# ---- the keeper waits for nobody who mends, or drops ----
+
+$sql->(q{SELECT queen.create_queue(n, 'work') FROM unnest(ARRAY['held', 'dropped', 'free']) n});
+$sql->(q{SELECT queen.enqueue(n, '1') FROM unnest(ARRAY['held', 'dropped', 'free']) n});
+my ($mender, $dropper) = map { background($node) } 1 .. 2;
+$mender->query(q{BEGIN; SELECT queen.rollup_rebuild('held')});
+$dropper->query(q{BEGIN; SELECT queen.drop_queue('dropped')});
+$sql->($damage->('^(held|dropped|free)$'));
+my $began = time;
+$err = join '', map { ($node->psql('postgres', "SELECT queen.dequeue('$_')"))[2] } 'held', 'dropped', 'free';
+is(scalar(() = $err =~ /would fall below zero/g), 3, 'three are wrong, two of them are held');
+$wait_mended->(1, 'the one that nobody holds to be mended');
+cmp_ok(time - $began, '<', 8, 'at once: nobody was waited for, as long as that may take');
+is($sql->($drift), '2', 'the others are as they were');
+$_->query('ROLLBACK'), $wait_mended->(1, 'what was held to be mended') foreach $mender, $dropper;
+$_->quit foreach $mender, $dropper;
+is($sql->($drift), '0', 'they are mended when nobody holds them any more');
+ok(!$node->log_contains(qr/somebody else is mending|stayed locked/), 'and no task has failed on it');
+
+# ---- reports go with their keeper ----
+
+$node->safe_psql('left', 'SELECT queen.rollup_rebuild()');
+set(q{queen.databases = 'postgres, left'});
+$keeper->(1, 'the keeper that was left out to come back');
+$mender = $node->background_psql('left', on_error_stop => 0);
+$mender->query(q{BEGIN; SELECT queen.rollup_rebuild('z1')});
+$node->psql('left', $damage->('^z1$') . "SELECT queen.dequeue('z1')", on_error_stop => 0);
+set(q{queen.databases = 'postgres'});
+$keeper->(0, 'it to go again');
+$mender->query('ROLLBACK');
+$mender->quit;
+set(q{queen.databases = 'postgres, left'});
+$keeper->(1, 'the next one');
+$node->psql('left', $damage->('^z2$') . "SELECT queen.dequeue('z2')", on_error_stop => 0);
+$wait_mended->(1, 'what is told of now to be mended');
+is($node->safe_psql('left', q{SELECT string_agg(q.name, ' ') FROM queen.rollup_drift() d JOIN queen.queues q USING (log_id)}), 'z1', 'what was told of before its keeper left is not known any more');
+
 # ---- a standby reads them, and looks whether they agree ----
 
 $node->backup('base');
