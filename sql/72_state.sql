@@ -35,7 +35,7 @@ RETURNS timestamptz LANGUAGE C VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'q
 COMMENT ON FUNCTION queen.collect() IS
 'Collect the state of all queues of this database now, as the keeper does every queen.collect_interval, and answer when. Then the views pg_stat_queen_queues and pg_stat_queen_groups show it to everybody, or to this session alone where queen is not preloaded. Reads all partitions of logs. Works in a read-only transaction and on a standby. In a transaction that has written something it is an error (25001). QN004: counts of a work queue do not agree with its messages; the keeper mends them.';
 
-CREATE FUNCTION queen.stat_queues(OUT tenant uuid, OUT queue text, OUT queue_id bigint, OUT kind text, OUT priority text, OUT ready bigint,
+CREATE FUNCTION queen.stat_queues(OUT tenant uuid, OUT queue text, OUT queue_id bigint, OUT kind text, OUT paused boolean, OUT priority text, OUT ready bigint,
 	OUT in_flight bigint, OUT blocked bigint, OUT exhausted bigint, OUT expired bigint, OUT oldest_ready_age double precision,
 	OUT oldest_in_flight_age double precision, OUT messages bigint, OUT dead bigint, OUT timers bigint, OUT bytes bigint, OUT collected_at timestamptz,
 	OUT added bigint, OUT added_bytes bigint, OUT delivered bigint, OUT redelivered bigint, OUT completed bigint, OUT rejected bigint,
@@ -43,7 +43,7 @@ CREATE FUNCTION queen.stat_queues(OUT tenant uuid, OUT queue text, OUT queue_id 
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_stat_queues';
 COMMENT ON FUNCTION queen.stat_queues() IS 'The rows of pg_stat_queen_queues, of all tenants, read from shared memory.';
 
-CREATE FUNCTION queen.stat_groups(OUT tenant uuid, OUT queue text, OUT consumer_group text, OUT queue_id bigint, OUT group_id bigint, OUT ready bigint,
+CREATE FUNCTION queen.stat_groups(OUT tenant uuid, OUT queue text, OUT consumer_group text, OUT queue_id bigint, OUT group_id bigint, OUT paused boolean, OUT ready bigint,
 	OUT in_flight bigint, OUT blocked bigint, OUT oldest_ready_age double precision, OUT oldest_in_flight_age double precision, OUT collected_at timestamptz,
 	OUT delivered bigint, OUT redelivered bigint, OUT completed bigint, OUT rejected bigint, OUT dead_lettered bigint, OUT stats_reset timestamptz)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'queen_stat_groups';
@@ -63,9 +63,10 @@ COMMENT ON FUNCTION queen.reset_collector_stats() IS
 
 CREATE VIEW queen.pg_stat_queen_queues AS SELECT s.* FROM queen.stat_queues() s;
 COMMENT ON VIEW queen.pg_stat_queen_queues IS
-'The state of each queue when it was last collected (queen.collect_interval): a row for each priority of a work queue, also of one that is empty, and a row for a log. From shared memory: reading it costs nothing, whatever there is in the queues. What queen.state_queues has no room for is left out (pg_stat_queen_collector says how many). Where queen is not preloaded, what the session''s own queen.collect() has found.';
+'The state of each queue when it was last collected (queen.collect_interval): a row for each priority of a work queue, also of one that is empty, and a row for a log. From shared memory: reading it costs nothing, whatever there is in the queues. What queen.state_queues has no room for is left out (pg_stat_queen_collector says how many). A queue that was created since has no row yet, and so no counts, though those are as of now. Where queen is not preloaded, what the session''s own queen.collect() has found.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.paused IS 'Nothing is delivered (queen.pause): what is ready waits.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.priority IS 'high, medium or low; null for a log, which has none.';
-COMMENT ON COLUMN queen.pg_stat_queen_queues.ready IS 'Messages that could be taken. Of a work queue exact: never delivered, or their visibility was over, and neither expired nor exhausted (but see in_flight where a held snapshot makes collections slow). Of a log an estimate, which counts what rolled back pushes left out: those of the consumer group that had most to do; without a group, all that are retained.';
+COMMENT ON COLUMN queen.pg_stat_queen_queues.ready IS 'Messages that wait for nobody but a consumer; those of a paused queue, and of a log those whose delayed_processing or window_buffer is not over, count as well. Of a work queue exact: never delivered, or their visibility was over, and neither expired nor exhausted (but see in_flight where a held snapshot makes collections slow). Of a log an estimate, which counts what rolled back pushes left out: those of the consumer group that had most to do; without a group, all that are retained.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.in_flight IS 'Messages under a receipt, and rejected ones that wait for their retry. Exact; but when a collection was slow because a snapshot is held, as long as it is also those whose visibility was over while somebody was taking them. Of a log those under a lease, of all groups together; exact.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.blocked IS 'Of a log: messages in partitions whose head was nacked and waits for its retry, of all groups together; an estimate as ready is. 0 for a work queue, whose messages wait for nobody.';
 COMMENT ON COLUMN queen.pg_stat_queen_queues.exhausted IS 'Messages of a work queue that were delivered max_delivery_attempts times, whose visibility is over: the next dequeue that meets them moves them to the dead letters. Exact, as ready is. 0 for a log.';
@@ -89,8 +90,9 @@ COMMENT ON COLUMN queen.pg_stat_queen_queues.stats_reset IS 'Since when that is 
 
 CREATE VIEW queen.pg_stat_queen_groups AS SELECT s.* FROM queen.stat_groups() s;
 COMMENT ON VIEW queen.pg_stat_queen_groups IS
-'The state of each consumer group of each log when it was last collected (queen.collect_interval). From shared memory, as pg_stat_queen_queues.';
-COMMENT ON COLUMN queen.pg_stat_queen_groups.ready IS 'Messages that the group has not completed, neither in_flight nor blocked: also those behind a lease in their partition. An estimate, which counts what rolled back pushes left out.';
+'The state of each consumer group of each log when it was last collected (queen.collect_interval). From shared memory, as pg_stat_queen_queues, and like there a new group has no row before that.';
+COMMENT ON COLUMN queen.pg_stat_queen_groups.paused IS 'Nothing is delivered to the group: it is paused itself, or its queue is (queen.pause).';
+COMMENT ON COLUMN queen.pg_stat_queen_groups.ready IS 'Messages that the group has not completed, neither in_flight nor blocked: also those behind a lease in their partition, those of a paused group, and those whose delayed_processing or window_buffer is not over. An estimate, which counts what rolled back pushes left out.';
 COMMENT ON COLUMN queen.pg_stat_queen_groups.in_flight IS 'Messages under a lease of the group that was not over. Exact.';
 COMMENT ON COLUMN queen.pg_stat_queen_groups.blocked IS 'Messages in partitions whose head was nacked and waits for its retry. An estimate, as ready is.';
 COMMENT ON COLUMN queen.pg_stat_queen_groups.oldest_ready_age IS 'For how many seconds the oldest of the ready messages had been in the log then; 0 when there was none. Exact, but for messages behind a lease.';

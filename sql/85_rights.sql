@@ -77,6 +77,7 @@ RETURNS SETOF record LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 50 SET search_pa
 		('rollup_mend', 'owner'),
 		('rollup_mend_row', 'owner'),
 		('stat_rollup', 'owner'),
+		('stat_storage', 'owner'),
 		('stat_events', 'owner'),
 		('stat_events_memory', 'owner'),
 		('reset_state_stats', 'owner'),

@@ -43,6 +43,7 @@ GRANT EXECUTE ON FUNCTION queen.stat_hotlist_pool() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.stat_aborted() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.stat_queues() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.stat_rollup() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION queen.stat_storage(oid) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.stat_events() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.stat_events_memory() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION queen.stat_timers() TO pg_monitor;

@@ -271,6 +271,7 @@ list_groups(States *s)
 			*group->state = {};
 			group->state->queue_id = group->row.queue_id;
 			group->state->group_id = group->row.group_id;
+			group->state->paused = group->row.paused;
 			group->state->name = group->row.name;
 			put_place(s->group_of_id, group->row.group_id, kept);
 			kept++;

@@ -25,6 +25,7 @@ struct LogGroupState
 {
 	int64 queue_id;
 	int64 group_id;
+	bool paused;
 	const char *name;
 	StateGauges gauges;
 };

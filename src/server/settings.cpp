@@ -251,14 +251,16 @@ settings_init()
 							"What goes beyond waits for the commit in a temporary file.", &setting_push_buffer_size,
 							/* bootValue= */ 16384, 64, MAX_KILOBYTES, PGC_USERSET, GUC_UNIT_KB, nullptr, nullptr,
 							nullptr);
-	DefineCustomIntVariable("queen.state_groups", "Consumer groups, of all databases, for whose state there is memory.",
-							"Some 850 bytes each. Those for which there is none are left out.", &setting_state_groups,
-							/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr,
-							nullptr, nullptr);
-	DefineCustomIntVariable("queen.state_queues", "Queues, of all databases, for whose state there is memory.",
-							"Some 1,650 bytes each. Those for which there is none are left out.", &setting_state_queues,
-							/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr,
-							nullptr, nullptr);
+	DefineCustomIntVariable(
+		"queen.state_groups", "Consumer groups, of all databases, for whose state there is memory.",
+		"Some 850 bytes each. A database takes them by 64. Those for which there is none are left out.",
+		&setting_state_groups,
+		/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
+	DefineCustomIntVariable(
+		"queen.state_queues", "Queues, of all databases, for whose state there is memory.",
+		"Some 1,650 bytes each. A database takes them by 64. Those for which there is none are left out.",
+		&setting_state_queues,
+		/* bootValue= */ 10000, 64, 1000000, preloaded ? PGC_POSTMASTER : PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
 	DefineCustomStringVariable("queen.tenant", "The tenant whose queues this session sees, a uuid.",
 							   "A superuser pins it with ALTER ROLE ... SET.", &tenant_text, /* bootValue= */ "",
 							   PGC_SUSET, 0, check_tenant, assign_tenant, nullptr);

@@ -32,6 +32,7 @@ struct Asked
 	int64 log_id;
 	QueueKind kind;
 	int32 limit;
+	bool paused;
 	pg_uuid_t tenant;
 	const char *name;
 	TimestampTz created_at;
@@ -68,8 +69,8 @@ ask(const QueueRow *row, void *arg)
 		c->room *= 2;
 		c->asked = (Asked *) repalloc_huge(c->asked, sizeof(Asked) * (Size) c->room);
 	}
-	c->asked[c->count++] = {row->queue_id, row->log_id, row->kind,		row->options.max_delivery_attempts,
-							row->tenant,   row->name,	row->created_at};
+	c->asked[c->count++] = {row->queue_id, row->log_id, row->kind, row->options.max_delivery_attempts,
+							row->paused,   row->tenant, row->name, row->created_at};
 }
 
 int
@@ -97,6 +98,7 @@ list_queues(Collection *c)
 		state->queue_id = c->asked[i].queue_id;
 		state->tenant = c->asked[i].tenant;
 		state->kind = c->asked[i].kind;
+		state->paused = c->asked[i].paused;
 		state->name_size = (uint8) strlen(c->asked[i].name);
 		memcpy(state->name, c->asked[i].name, state->name_size);
 	}
@@ -245,6 +247,7 @@ collect_logs(Collection *c)
 		*group = {};
 		group->group_id = groups[g].group_id;
 		group->queue = at;
+		group->paused = groups[g].paused;
 		group->name_size = (uint8) strlen(groups[g].name);
 		memcpy(group->name, groups[g].name, group->name_size);
 		group->gauges = groups[g].gauges;

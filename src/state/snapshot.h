@@ -25,6 +25,7 @@ struct QueueState
 	int64 queue_id;
 	pg_uuid_t tenant;
 	QueueKind kind;
+	bool paused;
 	uint8 name_size;
 	char name[max_name_bytes];
 	StateGauges gauges[priority_count]; /* the lowest first */
@@ -39,6 +40,7 @@ struct GroupState
 {
 	int64 group_id;
 	int32 queue; /* its place among the queues */
+	bool paused; /* itself: its queue may be, too */
 	uint8 name_size;
 	char name[max_name_bytes];
 	StateGauges gauges;

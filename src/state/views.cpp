@@ -21,6 +21,7 @@ enum QueueStateColumn : int
 	queue_state_queue,
 	queue_state_queue_id,
 	queue_state_kind,
+	queue_state_paused,
 	queue_state_priority,
 	queue_state_ready,
 	queue_state_in_flight,
@@ -46,6 +47,7 @@ enum GroupStateColumn : int
 	group_state_consumer_group,
 	group_state_queue_id,
 	group_state_group_id,
+	group_state_paused,
 	group_state_ready,
 	group_state_in_flight,
 	group_state_blocked,
@@ -152,6 +154,7 @@ put_queue(ReturnSetInfo *set, const Counting *counting, const QueueState *queue,
 	values[queue_state_queue] = name_datum(queue->name, queue->name_size);
 	values[queue_state_queue_id] = Int64GetDatum(queue->queue_id);
 	values[queue_state_kind] = CStringGetTextDatum(is_work ? "work" : "log");
+	values[queue_state_paused] = BoolGetDatum(queue->paused);
 	nulls[queue_state_priority] = !is_work;
 	if (is_work)
 		values[queue_state_priority] = CStringGetTextDatum(work_calls->priority_text((int16) (i + 1)));
@@ -224,6 +227,7 @@ queen_stat_groups(PG_FUNCTION_ARGS)
 		values[group_state_consumer_group] = name_datum(group->name, group->name_size);
 		values[group_state_queue_id] = Int64GetDatum(queue->queue_id);
 		values[group_state_group_id] = Int64GetDatum(group->group_id);
+		values[group_state_paused] = BoolGetDatum(queue->paused || group->paused);
 		values[group_state_ready] = Int64GetDatum(group->gauges.ready);
 		values[group_state_in_flight] = Int64GetDatum(group->gauges.in_flight);
 		values[group_state_blocked] = Int64GetDatum(group->gauges.blocked);

@@ -76,7 +76,8 @@ INSERT INTO calls VALUES
 	(60, 'rollup_rebuild', ARRAY['''bad work'''], '{queue}'),
 	(61, 'rollup_mend', ARRAY['0'], '{log_id}'),
 	(62, 'rollup_mend_row', ARRAY['0', '1', '0'], '{log_id,priority,shard}'),
-	(63, 'reset_state_stats', ARRAY['''bad work'''], '{queue}');
+	(63, 'reset_state_stats', ARRAY['''bad work'''], '{queue}'),
+	(64, 'stat_storage', ARRAY['''queen.messages''::regclass'], '{relation}');
 -- No function is forgotten here.
 SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'queen'::regnamespace AND proargnames IS NOT NULL AND pronargs > 0 AND prokind = 'f'
 	AND proname NOT IN (SELECT function FROM calls);

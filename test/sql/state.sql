@@ -210,6 +210,25 @@ SELECT attempt('SELECT queen.collect()');
 UPDATE queen.queue_priority_state_shard s SET in_flight_count = 5 FROM queen.queues q WHERE q.log_id = s.log_id AND q.name = 'state deep' AND in_flight_count = 4;
 SELECT collected();
 
+-- Paused: said of queues and of groups, of a group also when its queue is; what waits is counted all the same.
+SELECT queen.create_queue('state pw', 'work'), queen.create_queue('state pl');
+SELECT queen.enqueue('state pw', '1') IS NOT NULL, queen.push('state pl', '1') IS NOT NULL, queen.subscribe('state pl', 'a'), queen.subscribe('state pl', 'b');
+SELECT queen.seek('state pl', g, 0) FROM unnest(ARRAY['a', 'b']) g;
+CREATE FUNCTION shown_paused() RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT format('%s %s: %s, %s ready', queue, priority, paused, ready) FROM queen.pg_stat_queen_queues WHERE queue LIKE 'state p_' AND (kind = 'log' OR ready > 0)
+	UNION ALL SELECT format('%s of %s: %s, %s ready', consumer_group, queue, paused, ready) FROM queen.pg_stat_queen_groups WHERE queue LIKE 'state p_'
+$$;
+SELECT collected();
+SELECT shown_paused();
+SELECT queen.pause('state pw'), queen.pause('state pl', 'a');
+SELECT shown_paused() LIMIT 1;
+SELECT collected();
+SELECT shown_paused();
+SELECT queen.pause('state pl'), queen.resume('state pl', 'a');
+SELECT collected();
+SELECT shown_paused();
+SELECT count(queen.drop_queue(q)) FROM unnest(ARRAY['state pw', 'state pl']) q;
+
 -- Tenants: each queue is shown with its own; names need not differ.
 SET queen.tenant = 'aaaaaaaa-0000-0000-0000-000000000001';
 SELECT queen.enqueue('state w', '1', 'high') IS NULL;

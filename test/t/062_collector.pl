@@ -37,6 +37,11 @@ sleep 2.2;
 $collected->();
 is($sql->(q{SELECT ready || '/' || in_flight FROM queen.pg_stat_queen_queues WHERE queue = 'w' AND priority = 'medium'}), '3/0', 'what time does, too');
 is($sql->(q{SELECT ready || '/' || in_flight FROM queen.pg_stat_queen_groups WHERE queue = 'l'}), '2/0', 'to logs, too, of which nobody told');
+# nothing has happened to messages then
+$sql->(q{SELECT queen.pause('l', 'g'), queen.pause('w')});
+$collected->();
+is($sql->(q{SELECT DISTINCT q.paused, l.paused, g.paused FROM queen.pg_stat_queen_queues q, queen.pg_stat_queen_queues l, queen.pg_stat_queen_groups g WHERE q.queue = 'w' AND l.queue = 'l'}), 't|f|t', 'that nothing is delivered');
+$sql->(q{SELECT queen.resume('l', 'g'), queen.resume('w')});
 my ($runs, $began) = ($sql->('SELECT attempts FROM queen.pg_stat_queen_collector'), time);
 sleep 4;
 my $rate = ($sql->('SELECT attempts FROM queen.pg_stat_queen_collector') - $runs) / (time - $began);

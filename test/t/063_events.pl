@@ -177,6 +177,22 @@ $open->query_safe('COMMIT');
 $open->quit;
 $sql->(q{VACUUM queen.dead_letters});
 wait_for_sql($node, q{SELECT dead_rows = 0 AND dead_bytes = 0 FROM queen.pg_stat_queen_storage WHERE table_name = 'dead_letters'}, 'none is left');
+
+# a file that is free space for the most part: what few dead rows take is not a part of that
+$sql->(q{TRUNCATE queen.messages; ALTER TABLE queen.messages SET (autovacuum_enabled = off); SELECT queen.create_queue('peak', 'work');
+	SELECT count(*) FROM generate_series(1, 20) i, LATERAL queen.enqueue_batch('peak', (SELECT jsonb_agg((SELECT string_agg(md5(i::text || j || k), '') FROM generate_series(1, 30) k)) FROM generate_series(1, 500) j))});
+# told at once: a vacuum counts anew, and what is told behind it is counted on top
+$sql->(q{DELETE FROM queen.messages WHERE enqueue_order % 20 <> 0; SELECT pg_stat_force_next_flush()});
+$sql->('VACUUM (ANALYZE) queen.messages');
+my ($mean, $live) = split /\|/, $sql->('SELECT avg(pg_column_size(m.*))::int, count(*) FROM queen.messages m');
+cmp_ok($live, '<', 600, 'few are left of many');
+my $dead = $sql->(q{WITH d AS (DELETE FROM queen.messages WHERE enqueue_order % 40 = 0 RETURNING 1) SELECT count(*) FROM d});
+wait_for_sql($node, qq{SELECT dead_rows = $dead FROM queen.pg_stat_queen_storage WHERE table_name = 'messages'}, 'dead rows behind a peak');
+my ($bytes, $heap) = split /\|/, $sql->(q{SELECT dead_bytes, heap_bytes FROM queen.pg_stat_queen_storage WHERE table_name = 'messages'});
+cmp_ok($heap, '>', 10 * $mean * $live, 'the file is as large as it was');
+cmp_ok($bytes, '>', 0.7 * $mean * $dead, 'dead rows take what rows take');
+cmp_ok($bytes, '<', 1.5 * $mean * $dead, 'and not more');
+$sql->(q{ALTER TABLE queen.messages RESET (autovacuum_enabled)});
 $sql->(q{BEGIN; SELECT queen.push('one', '1'); PREPARE TRANSACTION 'forgotten'});
 $sql->(q{SELECT queen.push('one', '1')}) for 1 .. 3;
 is($sql->($holder), 'prepared transaction|forgotten|t|t', 'a prepared transaction is named');

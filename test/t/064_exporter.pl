@@ -25,7 +25,7 @@ ok(-r $file, 'make install has brought the query file');
 # ---- what there is to see ----
 
 my $tenant = '00000000-0000-0000-0000-00000000e0e0';
-$sql->('CREATE ROLE watcher LOGIN IN ROLE pg_monitor');
+$sql->(q{CREATE ROLE watcher LOGIN IN ROLE pg_monitor; ALTER ROLE watcher SET statement_timeout = '10 s'});
 $sql->(<<'SQL');
 SELECT queen.create_queue('orders', 'work', '{"retry_delay": "1 h", "max_delivery_attempts": 2}');
 SELECT queen.enqueue_batch('orders', '[{"secret": "payload"}, 2, 3, 4, 5]', 'high');
@@ -45,6 +45,7 @@ SELECT count(*) FROM queen.pop('clicks', 'busy', 2, partition => 'Default', leas
 SELECT queen.schedule('clicks', 'later', '9', delay => '1 h');
 SELECT queen.schedule('orders', 'now', '10', delay => '0', priority => 'medium');
 SELECT queen.fire_timers();
+SELECT queen.pause('clicks', 'idle "group"');
 SQL
 $sql->("SET queen.tenant = '$tenant'; SELECT queen.push('clicks', '1')");
 sleep 1.1;
@@ -52,19 +53,23 @@ $sql->('SELECT queen.collect()');
 
 # ---- the exporter ----
 
-my $port = PostgreSQL::Test::Cluster::get_free_port();
-my ($out, $started) = ('', time);
-my $exporter;
+my ($port, $out, $exporter);
+
+sub start_exporter
 {
+	my ($database) = @_;
 	# only itself is to know these
-	local $ENV{DATA_SOURCE_NAME} = 'host=' . $node->host . ' port=' . $node->port . ' user=watcher dbname=postgres sslmode=disable';
+	local $ENV{DATA_SOURCE_NAME} = 'host=' . $node->host . ' port=' . $node->port . " user=watcher dbname=$database sslmode=disable";
 	local $ENV{PGHOST};
 	delete local $ENV{PGPORT};
+	$port = PostgreSQL::Test::Cluster::get_free_port();
+	$out = '';
 	$exporter = IPC::Run::start(
 		[ $program, "--extend.query-path=$file", "--web.listen-address=127.0.0.1:$port", '--disable-default-metrics', '--disable-settings-metrics' ],
 		'<', \undef, '>', \$out, '2>', \$out);
 }
 END { $exporter->kill_kill if defined $exporter; }
+start_exporter('postgres');
 
 # The text of a scrape; families: name to type and help; series: name to labels (sorted, none that is empty or says which server) to value.
 sub scrape
@@ -137,12 +142,12 @@ my %want = (
 		messages_completed_total => 2, rejections_total => 1, messages_dead_lettered_total => 0, expirations_total => 0, expired_messages => 0, exhausted_messages => 0, dead_letters => 0, timers => 0 },
 	'queue queue=orders priority=medium' => { ready_messages => 1, in_flight_messages => 0, messages_added_total => 1, deliveries_total => 0, oldest_in_flight_age_seconds => 0 },
 	'queue queue=orders priority=low' => { ready_messages => 1, expired_messages => 1, stored_messages => 2, messages_added_total => 2 },
-	'queue queue=clicks' => { messages_added_total => 8, deliveries_total => 7, redeliveries_total => 1, messages_completed_total => 3, rejections_total => 2,
+	'queue queue=clicks' => { paused => 0, messages_added_total => 8, deliveries_total => 7, redeliveries_total => 1, messages_completed_total => 3, rejections_total => 2,
 		messages_dead_lettered_total => 1, dead_letters => 1, timers => 1, in_flight_messages => 2, stored_messages => 8 },
 	"queue queue=clicks tenant=$tenant" => { messages_added_total => 1, deliveries_total => 0, ready_messages => 1 },
 	'group consumer_group=busy queue=clicks' => { deliveries_total => 7, redeliveries_total => 1, messages_completed_total => 3, rejections_total => 2, messages_dead_lettered_total => 1,
-		in_flight_messages => 2, ready_messages => 2, blocked_messages => 0 },
-	'group consumer_group=idle \"group\" queue=clicks' => { deliveries_total => 0, ready_messages => 8, in_flight_messages => 0, oldest_in_flight_age_seconds => 0 },
+		in_flight_messages => 2, ready_messages => 2, blocked_messages => 0, paused => 0 },
+	'group consumer_group=idle \"group\" queue=clicks' => { paused => 1, deliveries_total => 0, ready_messages => 8, in_flight_messages => 0, oldest_in_flight_age_seconds => 0 },
 	'collector' => { failures_total => 0, queues => 3, left_out_queues => 0, left_out_groups => 0 },
 	'worker worker=keeper' => { running => 1, failures_in_a_row => 0 },
 	'worker worker=pulse' => { running => 1 },
@@ -187,6 +192,40 @@ $sql->('SELECT queen.collect()');
 $s = scrape();
 is($s->{series}{queen_queue_stored_messages}{'datname=postgres queue=clicks'}, 10, 'and then as of a new one');
 
+# ---- paused, and tables that somebody has locked: nothing waits for him ----
+
+$sql->(q{SELECT queen.pause('orders')});
+$sql->('SELECT queen.collect()');
+my $locker = background($node);
+my $tables = $sql->(q{SELECT string_agg('queen.' || table_name, ', ') FROM queen.pg_stat_queen_storage});
+$locker->query_safe("BEGIN; LOCK TABLE $tables IN ACCESS EXCLUSIVE MODE");
+my $began = time;
+$s = scrape();
+cmp_ok(time - $began, '<', 5, 'a scrape does not wait for a lock');
+is($s->{series}{pg_exporter_last_scrape_error}{''}, '0', 'and meets no error') or diag($out);
+is($s->{series}{queen_queue_paused}{'datname=postgres priority=high queue=orders'}, 1, 'what is shown beside is there: a queue that is paused');
+is($s->{series}{queen_queue_ready_messages}{'datname=postgres priority=high queue=orders'}, 1, 'with what waits in it');
+is(scalar keys %{ $s->{series}{queen_table_bytes} // {} }, 0, 'but no sizes');
+cmp_ok(scalar keys %{ $s->{series}{queen_horizon_age_transactions} }, '==', 1, 'and who holds dead rows');
+my $sizes = q{SELECT heap_bytes IS NULL, dead_bytes IS NULL, toast_bytes IS NULL, index_bytes IS NULL, total_bytes IS NULL, live_rows IS NULL FROM queen.pg_stat_queen_storage WHERE table_name = 'messages'};
+is($sql->("SET statement_timeout = '5 s'; $sizes"), 't|t|t|t|t|f', 'what is locked has no sizes');
+# who waits in line for the table is as good as who has it
+$locker->query_safe('ROLLBACK; BEGIN; LOCK TABLE queen.messages IN ROW EXCLUSIVE MODE');
+my $waiter = background($node);
+$waiter->query_until(qr/waits/, "\\echo waits\nBEGIN; LOCK TABLE queen.messages IN ACCESS EXCLUSIVE MODE;\n");
+wait_for_sql($node, q{SELECT count(*) = 1 FROM pg_locks WHERE relation = 'queen.messages'::regclass AND NOT granted}, 'somebody waits for the table');
+is($sql->("SET statement_timeout = '5 s'; $sizes"), 't|t|t|t|t|f', 'nor has what somebody waits for');
+$locker->query_safe('ROLLBACK');
+$waiter->quit;
+$locker->query_safe('BEGIN; REINDEX INDEX queen.messages_pkey');
+is($sql->("SET statement_timeout = '5 s'; $sizes"), 'f|f|f|t|t|f', 'of an index that is locked the size is not known');
+$locker->query_safe('ROLLBACK');
+is($sql->($sizes), 'f|f|f|f|f|f', 'and then all is');
+is($sql->(q{CREATE TABLE foreign_to_queen (a text); SELECT s IS NULL FROM queen.stat_storage('foreign_to_queen'::regclass) s}), 't', 'of other tables nothing');
+$s = scrape();
+is(scalar keys %{ $s->{series}{queen_table_bytes} }, $sql->('SELECT count(*) FROM queen.pg_stat_queen_storage'), 'a scrape has them again');
+$locker->quit;
+
 # ---- the server starts anew: counters begin at nothing, the exporter goes on ----
 
 $node->restart;
@@ -200,6 +239,29 @@ for (1 .. 50)
 is($s->{series}{queen_queue_messages_added_total}{'datname=postgres queue=clicks'}, 0, 'a restart is a reset of counters');
 is($s->{series}{queen_queue_stored_messages}{'datname=postgres queue=clicks'}, 10, 'and not of the state');
 
+$exporter->kill_kill;
+undef $exporter;
+
+# ---- a database that does not know in what its names are ----
+
+$sql->("CREATE DATABASE bytes ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+$node->safe_psql('bytes', q{CREATE EXTENSION queen});
+$node->safe_psql('bytes', <<'SQL');
+SELECT queen.push(E'no \xfc', '1');
+SELECT queen.push(E'no \\fc', '1');
+SELECT queen.push('plain', '1');
+SELECT queen.subscribe(E'no \xfc', E'\xff');
+SELECT queen.schedule(E'no \xfc', E'\xff', '1', delay => '0');
+SELECT queen.fire_timers();
+SELECT queen.collect();
+SQL
+start_exporter('bytes');
+$s = scrape();
+is($s->{series}{pg_exporter_last_scrape_error}{''}, '0', 'names that are not UTF-8 are no error') or diag($out);
+is(join(', ', map { /queue=(.*)/ } sort keys %{ $s->{series}{queen_queue_stored_messages} }), 'no \\\\374, no \\\\\\\\fc, plain', 'nor do they take others along');
+is(scalar keys %{ $s->{series}{queen_queue_stored_bytes} }, 3, 'nor elsewhere');
+is(join(', ', keys %{ $s->{series}{queen_group_ready_messages} }), 'consumer_group=\\\\377 datname=bytes queue=no \\\\374', 'of groups as well');
+is(join(', ', keys %{ $s->{series}{queen_timer_fired_total} }), 'datname=bytes queue=no \\\\374', 'and of timers');
 $exporter->kill_kill;
 undef $exporter;
 check_log($node);
