@@ -180,13 +180,13 @@ TEST(EventCounts, OneIsFoundByItsObjectAlone)
 	const Table t(64);
 	EventCounts found;
 
-	for (int i = 1; i <= 64; i++)
+	for (std::uint32_t i = 1; i <= 64; i++)
 		t.add(object(i), i, i + 100);
-	for (int i = 1; i <= 64; i++)
+	for (std::uint32_t i = 1; i <= 64; i++)
 	{
 		ASSERT_TRUE(event_find(*t, object(i), &found));
 		EXPECT_EQ(found.object, object(i));
-		EXPECT_EQ(found.amounts.of[static_cast<std::uint32_t>(Event::added)], static_cast<std::uint64_t>(i));
+		EXPECT_EQ(found.amounts.of[static_cast<std::uint32_t>(Event::added)], i);
 		EXPECT_EQ(found.since, i + 100);
 	}
 	EXPECT_FALSE(event_find(*t, object(65), &found));
