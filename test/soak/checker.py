@@ -24,6 +24,7 @@ LONGEST_UNSEEN = 15.0  # seconds that a committed message may be behind a push t
 DROPPABLE = "(key IS NOT NULL AND queue = ANY (ARRAY[{}]::text[]))".format(", ".join(f"'{name}'" for name, q in QUEUES.items() if q.drops))
 KEPT = f"NOT {DROPPABLE} AND NOT (queue = ANY (ARRAY[{', '.join(repr(name) for name in FOLLOWED)}]))"
 HOTLIST = {"marks": "marks", "candidates": "takes", "cleared": "clears", "conflicts": "epoch_conflicts", "walks": "reseeds"}  # of rings since the last crash
+MOST = {}  # of these and of the pool, in the whole run
 EXPIRED = "log_start = 9223372036854775807"
 
 
@@ -365,7 +366,11 @@ class Checker:
         }
 
     def hotlist_figures(self) -> dict:
-        return {
+        """The most that any look has found: a crash sets them to 0, and rings that nobody uses are soon forgotten, and their counters with them."""
+        now = {
             **dict(zip(HOTLIST, self.rows(f"SELECT {', '.join(f'coalesce(sum({column}), 0)::bigint' for column in HOTLIST.values())} FROM queen.pg_stat_queen_hotlist")[0])),
             "not fitting": self.rows("SELECT coalesce(sum(refused_candidates), 0)::bigint FROM queen.pg_stat_queen_hotlist_pool")[0][0],
         }
+        for what, n in now.items():
+            MOST[what] = max(n, MOST.get(what, 0))
+        return dict(MOST)

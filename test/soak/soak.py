@@ -413,11 +413,9 @@ def main() -> int:
         server.wait_until_up()
         last = Checker(settings)
         last.connect()
-        # before and behind the end of the work: rings that nobody uses are soon forgotten, and their counters with them
-        used = last.hotlist_figures()
+        last.hotlist_figures()
         drain(settings)
-        used = {what: max(n, used[what]) for what, n in last.hotlist_figures().items()}
-        figures = check_at_rest(settings) | counts | used | dict(zip(("timers fired", "ticks"), sql(FIRED)[0])) | dict(zip(FIGURE_NAMES, sql(FIGURES)[0])) | dict(zip(LOOK_NAMES, sql(LOOKS)[0])) \
+        figures = check_at_rest(settings) | counts | last.hotlist_figures() | dict(zip(("timers fired", "ticks"), sql(FIRED)[0])) | dict(zip(FIGURE_NAMES, sql(FIGURES)[0])) | dict(zip(LOOK_NAMES, sql(LOOKS)[0])) \
             | dict(zip(COLLECTED_NAMES, sql(COLLECTED)[0]))
         check_load(settings, figures)
     except Violation as violation:
