@@ -154,33 +154,24 @@ find_elapsed(States *states, WorkQueueState *queue, int16 priority, TimestampTz 
 	}
 }
 
-/* The first that was never delivered and has not expired. False when there is none but what somebody has been taking since the last collection. */
+/* The first that was never delivered and has not expired, also when somebody is taking it; false when there is none. */
 bool
 find_oldest_ready(States *states, const WorkQueueState *queue, int16 priority, TimestampTz *oldest)
 {
-	const MarkKey key = {states->messages.tables, queue->log_id, priority, MarkedIndex::ready};
 	int64 *floor = &floors_of(states, queue)->ready[priority - priority_low];
-	const int64 mark = claim_mark(&key);
-	int64 from = mark == core::mark_bottom ? *floor : mark;
 	IndexScan *scan = &states->ready;
 
-	for (;;)
+	message_scan_start(scan, MarkedIndex::ready, queue->log_id, priority, *floor);
+	while (index_scan_next(scan, ForwardScanDirection))
 	{
-		message_scan_start(scan, MarkedIndex::ready, queue->log_id, priority, from);
-		while (index_scan_next(scan, ForwardScanDirection))
-		{
-			states->looks++;
-			if (int8_of(scan->slot, message_col_expires_at) <= states->now)
-				continue;
-			*oldest = int8_of(scan->slot, message_col_enqueued_at);
-			*floor = from == mark ? mark : int8_of(scan->slot, message_col_order);
-			return true;
-		}
-		/* below the mark are those that somebody is taking */
-		if (from <= *floor)
-			return false;
-		from = *floor;
+		states->looks++;
+		if (int8_of(scan->slot, message_col_expires_at) <= states->now)
+			continue;
+		*floor = int8_of(scan->slot, message_col_order);
+		*oldest = int8_of(scan->slot, message_col_enqueued_at);
+		return true;
 	}
+	return false;
 }
 
 /* Beginning where the last collection has met the first one; false when there is none. oldest: of those that are not in flight any more, too. */

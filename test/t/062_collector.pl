@@ -275,6 +275,17 @@ for my $round (1 .. 3)
 	like($is, qr/\|t\|/, "round $round: what is collected is what is counted") or diag($is);
 	cmp_ok($entries, '<', 25000, "round $round: of 400,000 dead entries of each index only the new ones are met");
 }
+# what somebody is taking while a collection looks is not passed by when it is taken
+$sql->(q{SELECT queen.create_queue('taken', 'work'); SELECT queen.enqueue('taken', '1')});
+sleep 2.2;
+$sql->(q{SELECT queen.enqueue('taken', '2')});
+my $taker = background($node);
+$taker->query_safe(q{BEGIN; SELECT count(*) FROM queen.dequeue('taken', 1, '1 h')});
+my $taken = q{SELECT ready, in_flight, oldest_in_flight_age > 2 FROM queen.pg_stat_queen_queues WHERE queue = 'taken' AND priority = 'medium'};
+is(join(' ', $answers->("DO 'BEGIN PERFORM queen.collect(); END'; $taken")), '2|0|f', 'behind the held snapshot one is being taken');
+$taker->query_safe('COMMIT');
+$taker->quit;
+is(join(' ', $answers->("DO 'BEGIN PERFORM queen.collect(); END'; $taken")), '1|1|t', 'and then it is the oldest in flight');
 # the last one that was taken had its whole time to live before it
 my $walked = q{SELECT pg_stat_force_next_flush(); SELECT sum(idx_tup_read) FROM pg_stat_all_indexes WHERE indexrelid = 'queen.messages_expires_at_idx'::regclass};
 my ($before, $behind) = grep { /\d/ } split /\n/, $sql->("$walked; SELECT FROM queen.collect(); $walked");
